@@ -2,17 +2,19 @@
 #
 #   make              build/piano and build/lib/
 #   make demo         set up, build, profile the bundled game, print its reports
+#   make demo-rust    the same with the game in Rust
 #   make python       build/python/: the package, for PYTHONPATH
-#   make test         set up, then everything tests/run knows
-#   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same removes it
+#   make test         set up, then run all tests (tests/run)
+#   make install      PREFIX=/usr/local, DESTDIR=; `make uninstall` with the same values removes it
 #   make SAN=address  the same products under build/san-address/ (address, undefined, thread)
 #   make CROSS=aarch64-linux-gnu-   the same products for another machine, under build/aarch64/
+#   make CC=clang syntax B=DIR      what a compiler says about all sources, without compiling them; tools/check-clang
 #
 # Sources are found by wildcard: a new file in a room is built with that room.
 
 CROSS    ?=
 ifneq ($(CROSS),)
-# Libraries of the other machine: `tools/setup cross` puts them into .sysroot/; else the compiler looks where it always does.
+# Libraries of the other machine: `tools/setup cross` puts them into .sysroot/. Otherwise the compiler's default applies.
 SYSROOT  ?= $(wildcard .sysroot/$(CROSS:%-=%))
 CC       := $(CROSS)gcc$(if $(SYSROOT), --sysroot=$(SYSROOT))
 AR       := $(CROSS)ar
@@ -24,12 +26,12 @@ SAN      ?=
 CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 PREFIX   ?= /usr/local
 VERSION  := $(file <VERSION)
-# Where clang-c/Index.h is: Debian's newest LLVM, else the compiler's own search path (Fedora, Arch).
+# The directory of clang-c/Index.h: Debian's newest LLVM, or the compiler's search path (Fedora, Arch).
 LLVM     ?= $(patsubst %/include/clang-c/Index.h,%,$(lastword $(shell \
               ls -v /usr/lib/llvm-*/include/clang-c/Index.h /usr/lib64/llvm*/include/clang-c/Index.h 2>/dev/null)))
 B        := build$(if $(CROSS),/$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),/san-$(SAN))
 
-# AddressSanitizer and UndefinedBehaviorSanitizer go together well; one build serves both.
+# One build has both AddressSanitizer and UndefinedBehaviorSanitizer.
 SAN_FLAGS_address   := -fsanitize=address,undefined -fno-sanitize-recover=all
 SAN_FLAGS_undefined := -fsanitize=undefined -fno-sanitize-recover=all
 SAN_FLAGS_thread     = -fsanitize=thread $(if $(IS_CLANG),,-Wno-tsan)
@@ -41,36 +43,36 @@ endif
 
 WARN := -Wall -Wextra -Wshadow -Wvla -Wundef -Wformat=2 -Wstrict-prototypes \
         -Wmissing-prototypes -Wcast-qual -Wwrite-strings
-# clang has no names for some attributes and warnings of gcc, and other ideas about the rest.
+# clang lacks some attributes and warnings of gcc, and warns about other things.
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 WARN += $(if $(IS_CLANG),-Wno-unknown-attributes -Wno-unknown-warning-option -Wno-gnu-variable-sized-type-not-at-end)
-# Strict where nobody is in the middle of an edit: CI, and the builds that only tests make.
+# Warnings are errors in CI and in the builds that only tests make.
 STRICT := $(if $(filter true,$(CI))$(SAN),-Werror)
 BASE   := -std=gnu11 -D_GNU_SOURCE -DPIANO_VERSION='"$(VERSION)"' -Isrc -Iinclude $(WARN) $(STRICT) -MMD -MP
 
 TOOL_FLAGS   := $(BASE) $(LLVM:%=-isystem %/include) -Wa,-Isrc,-Ibuild/viewer -pthread
-# No vector for two neighbouring counters: each is to change with one instruction, see target/span/span.c.
-# No stack protector, which Ubuntu's compilers have by default: it reads its value from thread-local storage, and the thread
-# that watches (span/watch.c) has none of its own. No _FORTIFY_SOURCE: it ends the program with a message.
+# No vectors for two neighbouring counters, because each must change with one instruction (target/span/span.c).
+# No stack protector, which Ubuntu's compilers enable: it reads its value from thread-local storage, and the watcher
+# thread (span/watch.c) has none. No _FORTIFY_SOURCE, because it ends the program with a message.
 TARGET_FLAGS := $(BASE) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE \
                 -fno-omit-frame-pointer -fno-tree-slp-vectorize -fno-math-errno -pthread
-# -ldl and -lrt: parts of libc itself since glibc 2.34.
+# -ldl and -lrt are parts of libc since glibc 2.34.
 TOOL_LIBS    := -ldw -lelf -lz -lstdc++ -lm -ldl -lrt -pthread
-# Code that is loaded into foreign programs cannot bring ASan or TSan along: an ASan library
-# refuses to load into a plain program. It gets UBSan; its tables get all three in unit tests.
+# Libraries for other programs cannot contain ASan or TSan, because an ASan library refuses to load into
+# a plain program. They get UBSan; unit tests check their tables with all three.
 LOADED_SAN   := $(if $(filter address undefined,$(SAN)),$(SAN_FLAGS_undefined))
 
-# Plain `make` takes all processors. -jN on the command line wins over this; one in the environment or of an outer make
-# has to be looked for.
+# Plain `make` uses all processors. -jN on the command line takes precedence; MAKEFLAGS of the environment or of a
+# calling make are checked here.
 ifeq ($(MAKELEVEL)$(findstring j,$(shell printf %s "$$MAKEFLAGS")),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
-# For scripts that start a make of their own: all but our jobs.
+# MAKEFLAGS without the number of jobs, for scripts that start another make.
 alone = MAKEFLAGS='$(filter-out -j% --jobserver-%,$(MAKEFLAGS))'
 
-# `make V=1` shows whole commands, `make -s` nothing, `make PROGRESS=short` one line that counts (at the end, in a pipe).
-# `step` counts: make expands recipes one by one, also with -j. Of objects that are made again the number is not known.
+# `make V=1` shows whole commands, `make -s` nothing, `make PROGRESS=short` one counting line (only the last one in a pipe).
+# `step` counts: make expands recipes one by one, also with -j. In an incremental build the total is unknown.
 Q      := $(if $(V),,@)
 silent  = $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 say     = @$(if $(silent)$(PROGRESS),:,printf '  %-4s %s\n' $(1))
@@ -87,7 +89,8 @@ EXEC_SRC    := src/tool/build/exec_hook.c src/tool/build/exec_image.c
 MAIN_SRC    := src/tool/cli/main.c
 TOOL_SRC    := $(filter-out $(EXEC_SRC),$(call find_c,src/tool))
 WRAP_SRC    := src/target/preload/wrap.c
-TARGET_SRC  := $(filter-out $(WRAP_SRC),$(call find_c,src/target))
+STUB_SRC    := src/target/preload/stub.c
+TARGET_SRC  := $(filter-out $(WRAP_SRC) $(STUB_SRC),$(call find_c,src/target))
 PRELOAD_SRC := $(filter src/target/preload/%,$(TARGET_SRC))
 # tests/unit mirrors src: the tests of src/tool/load are in tests/unit/tool/load.
 TEST_SRC    := $(sort $(wildcard $(addsuffix /test_*.c,tests/unit tests/unit/* tests/unit/*/*)))
@@ -101,29 +104,30 @@ UNIT_OBJ    := $(patsubst src/%.c,$(B)/obj/unit/%.o,$(filter-out $(PRELOAD_SRC),
 UNIT_LIB    := $(B)/tests/libunder_test.a
 TESTS       := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 
-# The reader of Rust, where there is cargo.
+# The reader of Rust sources, if there is cargo.
 RUST_SRC    := $(wildcard src/rust/Cargo.* src/rust/src/*.rs)
 CARGO       := $(if $(CROSS)$(SAN),,$(shell command -v cargo 2>/dev/null))
 
 LIBS := $(B)/lib/libpiano.so $(B)/lib/libpiano.a \
         $(if $(CARGO),$(B)/lib/piano-rust.made) \
         $(if $(wildcard $(WRAP_SRC)),$(B)/lib/piano_wrap.o) \
+        $(B)/lib/piano_stub.o \
         $(if $(wildcard $(EXEC_SRC)),$(B)/lib/libpiano_exec.so)
 MANS := $(patsubst docs/%.md,$(B)/man/piano-%.1,\
           $(wildcard $(patsubst src/tool/cli/cmd_%.c,docs/%.md,$(wildcard src/tool/cli/cmd_*.c))))
 
 MISSING := $(filter-out $(wildcard $(B)/obj/*/*/*.o $(B)/obj/*/*/*/*.o $(B)/obj/*/*/*/*/*.o),\
-             $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(EXEC_SRC))))
+             $(TOOL_OBJ) $(TARGET_OBJ) $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))))
 
-.PHONY: all python demo test bench install uninstall format lint clean setup unit-tests man
-.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo
-.PHONY: need-libclang viewer-prebuilt
+.PHONY: all python demo demo-rust test bench install uninstall format lint clean setup unit-tests man
+.PHONY: check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust
+.PHONY: need-libclang viewer-prebuilt syntax
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: $(if $(wildcard $(MAIN_SRC)),$(B)/piano) $(LIBS)
 
-# ASan within the tool: as a library it would have to be the first of all, before what tests preload.
+# Links ASan statically into the tool, because the library would have to come before those that tests preload.
 $(B)/piano: $(TOOL_OBJ)
 	$(call say,LINK $@)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) $(if $(filter address,$(SAN)),$(if $(IS_CLANG),,-static-libasan)) $(LDFLAGS) -o $@ $^ $(TOOL_LIBS)
@@ -141,20 +145,24 @@ $(B)/lib/libpiano.a: $(STATIC_OBJ)
 	$(call say,AR $@)
 	$(Q)$(AR) rcs $@ $^
 
-# Weak: in a static program with a malloc of its own these would pull in libc's beside it. Where they
-# are called and not the program's own, libc's is there anyway.
+# Weak, because in a static program with its own malloc these symbols would pull in libc's too. If the
+# program calls libc's functions, they are linked anyway.
 WEAK_REALS := posix_memalign aligned_alloc memalign valloc pvalloc
 $(B)/lib/piano_wrap.o: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(WRAP_SRC)) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(OBJCOPY) $(WEAK_REALS:%=--weaken-symbol=__real_%) $< $@
+
+$(B)/lib/piano_stub.o: $(B)/obj/loaded/target/preload/stub.o
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 $(B)/lib/libpiano_exec.so: $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(EXEC_SRC))
 	@mkdir -p $(@D)
 	$(call say,LINK $@)
 	$(Q)$(CC) $(CFLAGS) $(LOADED_SAN) $(LDFLAGS) -shared -Wl,-soname,libpiano_exec.so -o $@ $^ -ldl
 
-# Without the registry, and without its crates in cargo's cache, piano is made without it: `piano build` then says what a
-# Cargo project needs.
+# Without the registry and the crates in cargo's cache, piano is built without piano-rust. `piano build` then reports what
+# a Cargo project needs.
 $(B)/lib/piano-rust.made: $(RUST_SRC)
 	@mkdir -p $(@D)
 	$(call say,RUST $(B)/lib/piano-rust)
@@ -178,20 +186,33 @@ $(B)/obj/unit/%.o: src/%.c Makefile
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) -DPIANO_CHECK $(TARGET_FLAGS) $(WRAP_SUMS) -c $< -o $@
 
-# A torn or hostile image is full of numbers that cannot be added up: let the sums wrap, defined.
+# Checks each source with the flags it is compiled with. A stamp per file avoids checking it again.
+SYNTAX := $(patsubst $(B)/obj/%.o,$(B)/syntax/%.ok,$(TOOL_OBJ) $(TARGET_OBJ) \
+            $(patsubst src/%.c,$(B)/obj/loaded/%.o,$(wildcard $(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))))
+syntax: $(SYNTAX)
+define syntax_rule
+$(B)/syntax/$(1)/%.ok: src/%.c Makefile
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$($(2)) $$(if $$(IS_CLANG),-Qunused-arguments) -MF $$@.d -MT $$@ -fsyntax-only $$<
+	@touch $$@
+endef
+$(eval $(call syntax_rule,tool,TOOL_FLAGS))
+$(eval $(call syntax_rule,loaded,TARGET_FLAGS))
+
+# Numbers in a torn or hostile image may overflow when added: -fwrapv makes the sums wrap.
 $(B)/obj/tool/common/%.o $(B)/obj/loaded/common/%.o $(B)/obj/unit/common/%.o: WRAP_SUMS := -fwrapv
 
-# Its guards are there for their cleanup alone, which clang does not count as a use.
-$(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o): TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
+# Guards exist only for their cleanup, which clang does not count as a use.
+$(foreach o,loaded unit,$(B)/obj/$(o)/target/span/calibrate.o) $(B)/syntax/loaded/target/span/calibrate.ok: TARGET_FLAGS += $(if $(IS_CLANG),-Wno-unused-variable)
 
-# The one place of the version is the file VERSION.
+# The version is only in the file VERSION.
 $(foreach o,tool/tool/cli/main tool/tool/view/packer loaded/target/span/public unit/target/span/public,$(B)/obj/$(o).o): VERSION
 
 # probe.h is embedded with .incbin, which -MMD does not see.
 $(filter $(B)/obj/tool/tool/build/%,$(TOOL_OBJ)): src/common/probe.h src/common/probe.rs
 
-# The viewer of `piano view`: one script and one style, embedded with .incbin likewise. The style comes with the script
-# when that imports it.
+# The viewer of `piano view`: one script and one style, also embedded with .incbin. esbuild writes the style if the
+# script imports it.
 VIEWER := build/viewer/viewer.js build/viewer/viewer.css
 VIEWER_SRC := $(sort $(wildcard viewer/src/*.ts viewer/src/*.css viewer/src/*/*.ts viewer/src/*/*.css))
 $(B)/obj/tool/tool/view/assets.o: $(VIEWER)
@@ -203,14 +224,14 @@ $(VIEWER) &: $(VIEWER_SRC) src/tool/view/tables.def Makefile tools/build-viewer
 viewer-prebuilt:
 	tools/build-viewer --prebuilt
 
-# A clear word instead of a missing header, for those who type `make` first.
+# Prints a clear message instead of the compiler's error about a missing header.
 need-libclang:
 	@echo '#include <clang-c/Index.h>' | $(CC) $(LLVM:%=-isystem %/include) -fsyntax-only -xc - 2>/dev/null || { \
 	    echo "piano: the headers of libclang are not installed; type \`make setup\` to install what is missing" >&2; \
 	    exit 1; }
 
-# Unit tests link the whole tool and the runtime without its interposers, from one archive, so a
-# test takes only what it names.
+# Unit tests link with one archive of the whole tool and of the runtime without its interposers, so a
+# test contains only what it uses.
 unit-tests: $(TESTS)
 
 $(UNIT_LIB): $(filter-out %/cli/main.o,$(TOOL_OBJ)) $(UNIT_OBJ)
@@ -225,8 +246,8 @@ $(B)/tests/%: tests/%.c $(UNIT_LIB) Makefile
 	$(Q)$(CC) $(CFLAGS) $(SAN_FLAGS_$(SAN)) -DPIANO_CHECK $(TOOL_FLAGS) -MF $@.d -Itests/unit -o $@ $< $(UNIT_LIB) \
 	    -lcmocka $(TOOL_LIBS)
 
-# The Python package, to be used with PYTHONPATH=build/python; `pip install ./python` makes the same. It needs Python's headers,
-# which nothing else here does.
+# The Python package for PYTHONPATH=build/python; `pip install ./python` builds the same. Only this target needs Python's
+# headers.
 PYTHON   ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PY_FILES := $(foreach e,py pyi typed,$(wildcard python/piano/*.$(e) python/piano/*/*.$(e)))
 python: $(PY_FILES:%=$(B)/%) $(B)/python/piano/_memprof.abi3.so $(B)/python/piano/libpiano.so
@@ -251,10 +272,10 @@ $(B)/python/piano/_memprof.abi3.so: python/piano/_memprof.c include/piano.h VERS
 setup:
 	@tools/setup build
 
-demo:
+demo demo-rust:
 	@tools/setup build
 	@$(MAKE) --no-print-directory PROGRESS=short all
-	@tools/demo
+	@tools/demo$(@:demo%=$(subst -, ,%))
 
 test:
 	@tools/setup test
@@ -269,10 +290,10 @@ C_FILES := $(shell find src include tests bench examples -name '*.[ch]' -not -pa
 format:
 	clang-format-14 -i $(C_FILES)
 
-# One stamp a file, so that only what changed is looked at again. The analyzer stays within a
-# function (shallow): across functions it takes four times as long, and clang 14 crashes now and then.
+# One stamp per file, so that only changed files are checked again. The analyzer stays within a
+# function (shallow): across functions it takes four times as long, and clang 14 sometimes crashes.
 SHALLOW := $(addprefix --extra-arg=,-Xclang -analyzer-config -Xclang mode=shallow)
-LINT_SRC := $(COMMON_SRC) $(TOOL_SRC) $(TARGET_SRC) $(wildcard $(EXEC_SRC) $(WRAP_SRC)) $(TEST_SRC)
+LINT_SRC := $(COMMON_SRC) $(TOOL_SRC) $(TARGET_SRC) $(wildcard $(EXEC_SRC) $(WRAP_SRC) $(STUB_SRC)) $(TEST_SRC)
 lint: $(LINT_SRC:%.c=build/lint/%.ok)
 build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
@@ -281,7 +302,7 @@ build/lint/%.ok: %.c $(filter %.h,$(C_FILES)) .clang-tidy tests/.clang-tidy
 	    $(LLVM:%=-isystem %/include) -DPIANO_VERSION='""' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check-layers check-headers check-refs check-orders check-exports check-format check-install check-demo:
+check-layers check-headers check-refs check-orders check-exports check-format check-clang check-install check-demo check-demo-rust:
 	@$(alone) tools/$@
 
 man: $(MANS) $(B)/man/piano.1
@@ -294,7 +315,7 @@ $(B)/man/piano.1: docs/piano.md tools/md2man VERSION
 	@mkdir -p $(@D)
 	$(Q)tools/md2man piano $(VERSION) < $< > $@
 
-# As one word for the shell, whatever it holds: PREFIX="/opt/my tools". make itself wants $ doubled.
+# Quotes a value as one word for the shell, such as PREFIX="/opt/my tools". make requires $ to be doubled.
 quoted = '$(subst ','\'',$(1))'
 D = $(call quoted,$(DESTDIR)$(PREFIX))
 install: all man
@@ -304,7 +325,7 @@ install: all man
 	install -m 755 $(B)/piano $(D)/bin/piano
 	install -m 755 $(filter %.so,$(LIBS)) $(D)/lib/piano
 	install -m 644 $(filter-out %.so %.made,$(LIBS)) $(D)/lib/piano
-	$(if $(wildcard $(B)/lib/piano-rust),install -m 755 $(B)/lib/piano-rust $(D)/lib/piano)
+	if [ -e $(B)/lib/piano-rust ]; then install -m 755 $(B)/lib/piano-rust $(D)/lib/piano; fi
 	install -m 644 include/piano.h $(D)/include/piano.h
 	tools/fill-pc $(call quoted,$(PREFIX)) $(VERSION) < tools/piano.pc.in > $(D)/lib/pkgconfig/piano.pc
 	install -m 644 $(B)/man/*.1 $(D)/share/man/man1
@@ -319,7 +340,7 @@ install: all man
 COLON_NOTE = @echo 'note: PREFIX has a colon in it, at which the loader splits paths. piano works there, but programs that are' \
     'linked with libpiano.so through pkg-config or CMake will not find it. Choose another PREFIX for them.' >&2
 
-# All that `make install` puts there, and nothing else.
+# Removes exactly the files of `make install`.
 uninstall: all man
 	@tools/uninstall $(call quoted,$(DESTDIR)) $(call quoted,$(PREFIX))
 
@@ -328,5 +349,5 @@ clean:
 
 include tools/package/package.mk
 
--include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS)) \
-    $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(EXEC_SRC))
+-include $(patsubst %.o,%.d,$(TOOL_OBJ) $(TARGET_OBJ) $(UNIT_OBJ)) $(addsuffix .d,$(TESTS) $(SYNTAX)) \
+    $(patsubst src/%.c,$(B)/obj/loaded/%.d,$(WRAP_SRC) $(STUB_SRC) $(EXEC_SRC))

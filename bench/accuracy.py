@@ -1,18 +1,19 @@
-"""What piano says about functions of known length, against what their twins take, which nobody looks at."""
+"""Compares piano's times of functions of known length with the times of uninstrumented twins."""
 import os
 import shutil
 
 import variation
-from common import Run, fresh, median, piano_build, piano_rows, scratch, sources, uftrace_rows
+from common import (Run, cargo_project, fresh, median, piano_build, piano_rows, rust_missing, scratch,
+                    sources, uftrace_rows)
 
-CHILDREN = 50_000  # of each call of a parent in bodies.c
+CHILDREN = 50_000  # calls that each call of a parent in bodies.c makes
 PARENTS = {"parent_of_calls": "call", "parent_of_allocs": "allocation"}
 FLAGS = ["-O2", "bodies.c", "-o"]
-QUIET = 0.03  # a run that waited for longer than this was disturbed
+QUIET = 0.03  # a run that waited for a larger share of its time was disturbed
 
 
 def truth_of(run):
-    """{name: (calls, mean ns, ns in the least disturbed of its pieces)} as the program prints it."""
+    """{name: (calls, mean ns, ns in the least disturbed piece)} as the program prints it."""
     rows = [line.split() for line in run.out.splitlines()]
     return {name: (int(calls), float(mean), float(least)) for name, calls, least, mean in rows}
 
@@ -33,9 +34,9 @@ def turn(piano, uftrace):
 
 
 def quietest(theme, *programs):
-    """So many turns as it takes to have enough of them undisturbed, within reason.
+    """Repeats until enough turns were undisturbed, within a limit.
 
-    piano measures by the clock on the wall, as the truth does. When other programs push this one off the
+    piano measures wall time, and so does the truth. When other programs push this one off the
     processor in the middle of a body and not of its twin, both are right and no longer comparable."""
     turns, tries = [], 0
     while tries < 3 * theme.repetitions and sum(t[0] < QUIET for t in turns) < theme.repetitions:
@@ -54,7 +55,7 @@ def quietest(theme, *programs):
 
 
 def disorder(names, calls, truth, said):
-    """Pairs whose order by self time in all is not the true one, where the true ones differ."""
+    """Pairs that are in the wrong order by total self time, among those whose true times differ."""
     wrong = []
     for i, a in enumerate(names):
         for b in names[i + 1:]:
@@ -67,11 +68,12 @@ def disorder(names, calls, truth, said):
 
 def run(theme):
     if not os.environ.get("SCENARIOS"):
-        constant(theme)
+        in_c(theme)
+        in_rust(theme)
     variation.section(theme, fresh("variation"))
 
 
-def constant(theme):
+def in_c(theme):
     folder = fresh("accuracy")
     sources(folder, "bodies.c", "chain.h")
     peer = None
@@ -81,7 +83,20 @@ def constant(theme):
         Run(["gcc", "-pg", *FLAGS, peer], cwd=folder)
     else:
         theme.skip("uftrace's figures", "uftrace is not installed")
+    constant(theme, "", piano, peer)
 
+
+def in_rust(theme):
+    why = rust_missing()
+    if why:
+        theme.skip("the functions in Rust", why)
+        return
+    piano, _ = piano_build(cargo_project(fresh("accuracy-rust"), "bodies.rs"), [])
+    constant(theme, "Rust: ", piano, None)
+
+
+def constant(theme, language, piano, peer):
+    """The errors of functions that always take the same time. PEER: the program for uftrace."""
     turns = quietest(theme, piano, peer)
     names = list(turns[0][1])
     calls = {n: turns[0][1][n][0] for n in names}
@@ -95,24 +110,24 @@ def constant(theme):
         return [name, f"{calls[name]:,}", least[name], truth[name], said[name], f"{off:+.2f}",
                 f"{100 * off / truth[name]:+.1f} %", theirs[name] if peer else "-"]
 
-    theme.table("Self time per call, ns",
+    theme.table(f"{language}Self time per call, ns",
                 ["function", "calls", "least", "truth", "piano", "off by", "", "uftrace"],
                 map(row, names))
-    theme.note("The truth is what a twin of the function takes that is not instrumented, in the same process and in "
-               "turns with it: many calls between two clock reads, the cost of an empty call taken off. It is a mean over all calls, as self time / calls is: what the "
-               "kernel and the host take now and then (the least of a hundred pieces has none of it) is in "
-               "both. A sampled function's estimate leaves such interruptions out, so anything between the "
+    theme.note("The truth is the time of an uninstrumented twin of the function, measured in the same process and alternately with "
+               "it: many calls between two clock reads, minus the cost of an empty call. It is a mean over all calls, like self "
+               "time / calls. Both contain interruptions by the kernel and the host; the least of a hundred pieces has none. "
+               "A sampled function's estimate leaves such interruptions out, so anything between the "
                "least and the mean counts as right.")
     for name in names:
         off = max(least[name] - said[name], said[name] - truth[name], 0.0)
         one_percent = truth[name] / 100
         if name in PARENTS:
-            theme.budget(f"{name}: error per {PARENTS[name]}", off / CHILDREN,
+            theme.budget(f"{language}{name}: error per {PARENTS[name]}", off / CHILDREN,
                          2.0 + one_percent / CHILDREN, " ns")
         else:
-            theme.budget(f"{name}: error per call", off, max(2.0, one_percent), " ns")
+            theme.budget(f"{language}{name}: error per call", off, max(2.0, one_percent), " ns")
     wrong = disorder(names, calls, truth, said)
-    theme.require("ranking by self time", not wrong, ", ".join(wrong) or "as in truth")
+    theme.require(f"{language}ranking by self time", not wrong, ", ".join(wrong) or "as in truth")
     if peer:
         wrong = disorder(names, calls, truth, theirs)
         theme.note(f"Pairs in the wrong order by uftrace: {', '.join(wrong) or 'none'}.")

@@ -1,4 +1,4 @@
-"""How long a program stands still when piano attaches to it and leaves it again."""
+"""Measures how long a program is stopped when piano attaches to it and detaches."""
 import os
 import re
 import subprocess
@@ -11,7 +11,7 @@ THREADS = (1, 100)
 
 
 def attach(folder, program):
-    """Attaches for a moment. Returns the longest time a thread stood still, and the wall time of it all."""
+    """Attaches and detaches. Returns the longest time that a thread was stopped, and the wall time of both."""
     path = os.path.join(folder, "attach.rec")
     if os.path.exists(path):
         os.unlink(path)

@@ -1,4 +1,4 @@
-"""What every theme needs: running and timing programs, budgets, tables, the machine."""
+"""Shared by all themes: runs and times programs; budgets, tables, the machine's description."""
 import datetime
 import json
 import os
@@ -17,22 +17,22 @@ ROOT = os.path.dirname(BENCH)
 WORK = os.path.join(BENCH, "work")
 PROGRAMS = os.path.join(BENCH, "programs")
 PIANO = os.environ.get("PIANO") or os.path.join(ROOT, "build", "piano")
-# Of the make that started us, or of the caller's own project: not for the programs measured.
-FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PIANO_RUNS_DIR", "PIANO_TIMING", "CFLAGS")
+# Variables of a calling make, or of the caller's project, that the measured programs must not get.
+FOREIGN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PIANO_RUNS_DIR", "PIANO_TIMING", "CFLAGS", "RUSTFLAGS", "CARGO_TARGET_DIR")
 
 median = statistics.median
 
 
 class Failed(Exception):
-    """A command that had to work did not."""
+    """A command failed that must succeed."""
 
 
 class Missing(Exception):
-    """A peer, or something else from outside, is not here."""
+    """A peer or another external program is not installed."""
 
 
 class Run:
-    """One finished process: what it wrote, and what it and the processes it waited for cost."""
+    """A finished process: its output, and the resources that it and its children used."""
 
     def __init__(self, command, env=None, cwd=None, limit=600, ahead=False):
         around = {k: v for k, v in os.environ.items() if k not in FOREIGN}
@@ -52,13 +52,13 @@ class Run:
 
     @property
     def waited(self):
-        """The part of its time that the program did not run: other work on the machine, mostly."""
+        """The share of its time in which the program did not run, mostly because of other work on the machine."""
         return max(0.0, 1 - self.cpu / self.wall)
 
 
 def go_ahead():
-    """Puts this process before all others on the machine, if that is allowed (root): where wall time is
-    what is measured, other work must not be in it. For runs of a second or so, not more."""
+    """Gives this process real-time priority if permitted (root), so that measured wall time contains no other work. Only for
+    runs of about a second."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except OSError:
@@ -66,14 +66,14 @@ def go_ahead():
 
 
 def favoured(command):
-    """COMMAND with a greater share of the CPU than other sessions get, if that is allowed (root). Unlike go_ahead() it lets
-    all threads of the program run, however few the CPUs."""
+    """COMMAND with a greater share of the CPU than other sessions, if permitted (root). Unlike go_ahead(), all threads of the
+    program can run even if there are few CPUs."""
     script = 'echo -15 2>/dev/null >/proc/self/autogroup; exec nice -n -15 "$@" 2>/dev/null'
     return ["setsid", "-w", "sh", "-c", script, "sh", *command]
 
 
 def wait(process, limit):
-    """The process's rusage; os.wait4, because subprocess keeps none."""
+    """The process's rusage, from os.wait4, because subprocess discards it."""
     timer = threading.Timer(limit, os.kill, (process.pid, signal.SIGKILL))
     timer.start()
     _, status, usage = os.wait4(process.pid, 0)
@@ -94,6 +94,15 @@ def need(program):
     return found
 
 
+def rust_missing():
+    """Why `piano build` cannot build Rust programs here; None if it can."""
+    if shutil.which("cargo") is None:
+        return "cargo is not installed"
+    if not os.access(os.path.join(os.path.dirname(PIANO), "lib", "piano-rust"), os.X_OK):
+        return "piano-rust is not built"
+    return None
+
+
 def fresh(*names):
     """An empty directory below bench/work/."""
     path = os.path.join(WORK, *names)
@@ -108,15 +117,24 @@ def sources(folder, *names):
 
 
 def scratch():
-    """A directory that goes away: traces of peers are large, and piano's runs are read at once."""
+    """A temporary directory, because traces of peers are large and piano's runs are read at once."""
     return tempfile.TemporaryDirectory(prefix="piano-bench-")
 
 
-def piano_build(folder, select, command):
-    """`piano build` in FOLDER: (path of the program, Run)."""
-    # Makes FOLDER a project of its own: piano would take the repository around it for one.
+def cargo_project(folder, source, name="program"):
+    """Makes FOLDER a Cargo project of one file, SOURCE of bench/programs."""
+    os.makedirs(os.path.join(folder, "src"))
+    shutil.copy(os.path.join(PROGRAMS, source), os.path.join(folder, "src", "main.rs"))
+    with open(os.path.join(folder, "Cargo.toml"), "w", encoding="utf-8") as manifest:
+        manifest.write(f'[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n\n[workspace]\n')
+    return folder
+
+
+def piano_build(folder, select, command=()):
+    """`piano build` in FOLDER, with COMMAND or piano's own choice: (path of the program, Run)."""
+    # Marks FOLDER as a project. Otherwise piano would take the repository around it as the project.
     os.makedirs(os.path.join(folder, ".piano"), exist_ok=True)
-    run = Run([PIANO, "build", *select, "--", *command], cwd=folder)
+    run = Run([PIANO, "build", *select, *(["--", *command] if command else [])], cwd=folder, limit=1800)
     lines = run.out.strip().splitlines()
     if not lines:
         raise Failed(f"piano build in {folder} named no program\n{run.err}")
@@ -124,7 +142,7 @@ def piano_build(folder, select, command):
 
 
 def piano_rows(runs_dir):
-    """{name: row} of the newest run there."""
+    """{name: row} of the newest run in FOLDER."""
     run = Run([PIANO, "report", "--json", "--all"], env={"PIANO_RUNS_DIR": runs_dir})
     rows = {row["name"]: row for row in json.loads(run.out)["functions"]}
     if not any(row["calls"] for row in rows.values()):
@@ -162,13 +180,13 @@ class Theme:
         self.name, self.quick = name, quick
         self.repetitions = 3 if quick else 7
         self.text, self.verdicts = [], []
-        self.excuse = None  # why a budget that is missed proves nothing
+        self.excuse = None  # the reason why a missed budget proves nothing
 
     def say(self, what):
         print(f"   {self.name}: {what}", file=sys.stderr, flush=True)
 
     def budget(self, what, measured, limit, unit=""):
-        """MEASURED must not be above LIMIT; one line on stdout."""
+        """Fails if MEASURED is above LIMIT; prints one line."""
         self.require(what, measured <= limit,
                      f"{number(measured)}{unit} (budget {number(limit)}{unit})")
 
@@ -209,7 +227,7 @@ class Theme:
 
 
 def number(value):
-    """Three digits that matter, never an exponent."""
+    """Three significant digits, without an exponent."""
     if not isinstance(value, float):
         return str(value)
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

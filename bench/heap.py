@@ -1,4 +1,4 @@
-"""The heap profiler: what it adds to malloc and free, what one sample costs, and real programs beside its peers."""
+"""The heap profiler: its cost per malloc and free and per sample, and real programs under piano and its peers."""
 import glob
 import os
 import re
@@ -27,7 +27,7 @@ def preloaded(library, **env):
 
 
 def recorded(folder, rate=512 * 1024):
-    """The environment of `piano record --heap`, without the tool beside it: a fresh recording each."""
+    """The environment of `piano record --heap` without the recorder; each run gets a new recording."""
     path = os.path.join(folder, "bench.rec")
     for old in glob.glob(path + "*"):
         os.unlink(old)
@@ -35,7 +35,7 @@ def recorded(folder, rate=512 * 1024):
 
 
 class Load:
-    """heap_load and what is laid over it."""
+    """Compiles heap_load and the libraries to preload."""
 
     def __init__(self, theme):
         self.theme = theme
@@ -60,8 +60,8 @@ class Load:
         return float(re.search(r"^ns (\S+)$", run.out, re.M).group(1))
 
     def in_turns(self, mode, threads, make_env):
-        """(plain ns, ratio): medians of short runs, each of which goes to glibc past what is preloaded every other
-        thousand pairs. Where a heap comes to lie, by chance, makes one run half as fast again as the next."""
+        """(plain ns, ratio): medians of short runs. In each run, every other thousand pairs call glibc directly and bypass the
+        preloaded library, because the random place of the heap makes one run up to 1.5 times as fast as the next."""
         plain, ratios = [], []
         for _ in range(SHORT_RUNS * self.theme.repetitions):
             run = Run([self.program, mode, PAIRS // threads, threads, "turns"], env=make_env(), ahead=threads == 1,
@@ -71,7 +71,7 @@ class Load:
         return median(plain), median(ratios)
 
     def ratio(self, mode, threads, make_env, runs=SHORT_RUNS):
-        """The same for other allocators, whose blocks glibc cannot free: run by run."""
+        """The same for other allocators. glibc cannot free their blocks, so it compares whole runs."""
         plain, watched = [], []
         for _ in range(runs * self.theme.repetitions):
             plain.append(self.ns(mode, threads))
@@ -93,10 +93,10 @@ def pairs(theme, load):
             rows.append([f"{mode}, {threads} thread{'s' * (threads > 1)}", name, plain, f"{ratio:.3f}x"])
             found[mode, threads, name] = ratio
     theme.table("malloc and free, a pair", ["load", "", "plain ns", "CPU"], rows)
-    theme.note(f"Medians of {SHORT_RUNS * theme.repetitions} runs, in each of which every other 4096 pairs go to glibc past what is "
-               "preloaded: the same heap at the same time. 16 to 256 bytes; live: 20 000 "
-               "blocks of each thread stay, replaced at random; immediate: freed at once. The loop and 12 "
-               "calls around each malloc are in the plain figure. piano does not see half of the frees of what it sampled, and looks "
+    theme.note(f"Medians of {SHORT_RUNS * theme.repetitions} runs. In each, every other 4096 pairs call glibc directly: the same "
+               "heap at the same time. 16 to 256 bytes; live: 20 000 "
+               "blocks of each thread stay, replaced at random; immediate: freed at once. The plain figure contains the loop and 12 "
+               "calls around each malloc. piano does not see half of the frees of what it sampled, and looks "
                "up more for that.")
     for (mode, threads, name), ratio in found.items():
         if name == JUDGED:
@@ -105,7 +105,7 @@ def pairs(theme, load):
 
 
 def one_sample(theme, load):
-    """What a sample takes, 16 frames deep, with its free: every allocation sampled, against none."""
+    """The cost of a sample with 16 frames, and of its free: all allocations sampled, compared with none."""
     costs = []
     for _ in range(3 * theme.repetitions):
         none, every = (load.ns("live", 1, recorded(load.folder, rate), pairs=200_000)
@@ -126,7 +126,7 @@ def free_paths(theme, load):
 
 
 def peer_environments(load):
-    """{name: (env, prefix)} of what can be laid over heap_load and the programs; a Missing where it is not here."""
+    """{name: (env, prefix)} of the profilers for heap_load and the programs; a Missing for one that is not installed."""
     def heaptrack():
         return {}, [need("heaptrack"), "--raw", "-o", os.path.join(load.folder, "heaptrack")]
 
@@ -163,7 +163,7 @@ def peers(theme, load):
         except (Missing, Failed) as missing:
             theme.skip(name, str(missing).splitlines()[0])
     theme.table("Peers, live, 1 thread, against plain glibc", ["", "CPU"], rows)
-    theme.note("CPU of the load by its own clock; heaptrack's and massif's own processes are not in it.")
+    theme.note("CPU time of the load, measured by the load; it does not include the processes of heaptrack and massif.")
 
 
 SQL = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<300000) "
@@ -203,7 +203,7 @@ def real_programs(theme, load):
         if isinstance(cells[0], str) and cells[0].endswith("x"):
             theme.budget(f"{name} under piano, CPU", float(cells[0][:-1]), 1.05, "x")
     theme.table("Real programs, CPU against plain", ["", *overlays], rows)
-    theme.note("Below 1.05x nothing can be told from noise on this machine. Medians of "
+    theme.note("Ratios below 1.05x are within the noise of this machine. Medians of "
                f"{PROGRAM_RUNS * theme.repetitions} pairs for piano, 5 or 2 for the others, plain right before each.")
 
 
@@ -226,13 +226,13 @@ def slowdown(theme, words, own, make, overlay):
 
 
 def resident(load, pairs, env=None):
-    """MB at most, by the program's own word: what the kernel tells a parent has the parent in it."""
+    """Peak MB, as the program reports it. The kernel's figure for children includes the parent's memory."""
     run = Run([load.program, "live", pairs, 1], env=env)
     return int(re.search(r"^kb (\d+)$", run.out, re.M).group(1)) / 1024
 
 
 def footprint(theme, load):
-    """Resident memory of the tables: a program that does little, and one with many live samples."""
+    """Resident memory of the tables in a program with few live samples, and in one with many."""
     small = resident(load, 1000, recorded(load.folder)) - resident(load, 1000)
     busy = resident(load, 4_000_000, recorded(load.folder, 16 * 1024)) - resident(load, 4_000_000)
     theme.table("Resident memory added", ["", "MB"],

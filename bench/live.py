@@ -12,7 +12,7 @@ import urllib.request
 from common import FOREIGN, PIANO, Failed, Run, fresh, sources, text_of
 
 MOST = 1.0  # per cent of a CPU
-# What the program does, turns a second, and how many times longer it is watched: readings of all polls are far apart.
+# The load, its turns per second, and how many times longer it is watched, because piano rarely reads all polls again.
 LOADS = (("calm: 100 turns a second", 100, 1), ("busy: 20,000 turns a second", 20_000, 2), ("storm: as many as it can", 10_000_000, 4))
 
 
@@ -21,7 +21,7 @@ def environment():
 
 
 class Recorded:
-    """A `piano record` of the load, until the end of the block."""
+    """Runs `piano record` with the load until the end of the block."""
 
     def __init__(self, folder, seconds, events, flags=()):
         self.file = os.path.join(folder, f"load-{events}-{time.monotonic_ns()}.rec")
@@ -43,7 +43,7 @@ class Recorded:
 
 
 def used(pid):
-    """CPU seconds of a process so far."""
+    """CPU seconds that a process has used."""
     with open(f"/proc/{pid}/stat") as stat:
         fields = stat.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -51,7 +51,7 @@ def used(pid):
 
 def watch_by_top(recorded, start_s, seconds):
     """(share of a CPU in per cent after START_S, CPU ms of the start, readings)."""
-    with tempfile.TemporaryFile() as out:  # not a pipe, which would be full
+    with tempfile.TemporaryFile() as out:  # a pipe would fill up
         top = subprocess.Popen([PIANO, "top", "--json", "--duration", str(start_s + seconds), recorded.file], env=environment(), stdout=out)
         time.sleep(start_s)
         start = used(top.pid)
@@ -64,7 +64,7 @@ def watch_by_top(recorded, start_s, seconds):
 
 
 def watch_by_page(recorded, start_s, seconds):
-    """(share while a page asks, share while nobody does, CPU ms of the start, answers with new data)."""
+    """(share while a page polls, share without a page, CPU ms of the start, answers with new data)."""
     server = subprocess.Popen([PIANO, "view", "--live", "--no-open", recorded.file], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     url = server.stdout.readline().strip()
     number, fresh_data, before, began, cycles = 1, 0, None, time.monotonic(), []
@@ -80,7 +80,7 @@ def watch_by_page(recorded, start_s, seconds):
         number = note["number"] if note["meta_bytes"] > 0 else number
         time.sleep(1)
     cycles = cycles if len(cycles) > 1 else [(since, before), (time.monotonic(), used(server.pid))]
-    asked = 100 * (cycles[-1][1] - cycles[0][1]) / (cycles[-1][0] - cycles[0][0])  # of whole cycles, from new data to new data
+    asked = 100 * (cycles[-1][1] - cycles[0][1]) / (cycles[-1][0] - cycles[0][0])  # whole cycles: from new data to new data
     start = used(server.pid)
     idle_began = time.monotonic()
     time.sleep(3)
@@ -130,8 +130,8 @@ def run(theme):
         if times < 4 or not theme.quick:  # one reading of all polls of a storm is more than 1 % of a minute
             theme.budget(f"piano top, {name}", top, MOST, "%")
             theme.budget(f"piano view --live, {name}", asked, MOST, "%")
-        theme.budget(f"piano view --live while nobody looks, {name}", idle, 0.1, "%")
-    theme.table("CPU time of the watcher", ["program", "top %", "its start ms", "readings", "page %", "its start ms", "new data", "nobody looks %", "MB"], rows)
-    theme.note(f"Shares of one CPU over {seconds} s (busy: twice, storm: four times as long), after {start_s} s in which names are looked up. `piano top` reads every second, or more seldom if that would "
-               "take more than 1 %; the page asks every second, and the server packs as often as 1 % allows.")
+        theme.budget(f"piano view --live without a page, {name}", idle, 0.1, "%")
+    theme.table("CPU time of the watcher", ["program", "top %", "its start ms", "readings", "page %", "its start ms", "new data", "no page %", "MB"], rows)
+    theme.note(f"Shares of one CPU over {seconds} s (busy: twice, storm: four times as long), after {start_s} s for the lookup of names. `piano top` reads every second, or less often if that would "
+               "take more than 1 %. The page asks every second, and the server packs as often as 1 % allows.")
     record_watch(theme, folder, seconds)

@@ -1,4 +1,4 @@
-"""What one enter+exit of a probe costs, against two bare TSC reads and the peers."""
+"""The cost of one enter+exit pair of a probe, compared with two bare TSC reads and with the peers."""
 import os
 
 from common import Failed, Missing, Run, fresh, median, need, piano_build, piano_rows, scratch, sources
@@ -8,7 +8,7 @@ SELECT = ["--fn", "leaf", "--fn", "fib", "--fn", "g_", "--fn", "update"]
 FLAGS = ["-O2", "probe.c", "-o"]
 XRAY = ["-fxray-instrument", "-fxray-instruction-threshold=1"]
 
-# How much each load does: for all, and for those that take 100 ns and more a call.
+# The size of each load: for all variants, and for those that take 100 ns or more per call.
 LOADS = {"leaf": (50_000_000, 5_000_000), "fib": (32, 28), "game": (400, 80), "frames": (20_000, 4_000)}
 QUICK = {"leaf": (30_000_000, 1_000_000), "fib": (32, 24), "game": (100, 10), "frames": (5_000, 1_000)}
 TITLES = {"leaf": "(a) leaf of 4 ns", "fib": "(b) fib",
@@ -18,7 +18,7 @@ CALLS_A_FRAME = 115  # of (d)
 
 
 class Variant:
-    """A way to build and run the program, and the plain build it is compared with."""
+    """One way to build and run the program, and the plain build that it is compared with."""
 
     def __init__(self, name, program, baseline, env=None, prefix=(), heavy=()):
         self.name, self.program, self.baseline = name, program, baseline
@@ -26,7 +26,7 @@ class Variant:
         self.rows = {}
 
     def measure(self, load, size):
-        """(calls, cpu_ns, wall_ns of the loop; Run). Whatever it writes goes to /tmp, and away."""
+        """(calls, cpu_ns, wall_ns of the loop; Run). Its files go to a temporary directory."""
         with scratch() as there:
             prefix = [word.replace("{}", there) for word in self.prefix]
             done = Run([*prefix, self.program, load, size], cwd=there,
@@ -38,7 +38,7 @@ class Variant:
 
 
 def variants(theme):
-    """Builds every one that can be built here; the others are skips."""
+    """Builds the variants that can be built on this machine, and skips the others."""
     folder = fresh("probe")
     sources(folder, "probe.c", "chain.h")
     built = []
@@ -82,8 +82,8 @@ def clock_reads(theme):
     theme.table("Two clock reads around a body, ns",
                 ["read at the begin", "read at the end", "pair costs", "too long, 4 steps", "20 steps", "100 steps"],
                 [[f"`{way}`" for way in name.replace(";", "; ").split("|")] + figures for name, *figures in rows])
-    theme.note("'Too long' is what the window shows beyond the body, a chain of dependent multiplications. It must be the "
-               "same for all bodies: then it can be taken off. A fence before the first read keeps earlier work out of the window.")
+    theme.note("'Too long' is the measured time minus the time of the body, a chain of dependent multiplications. It must be the "
+               "same for all bodies, so that it can be subtracted. A fence before the first read keeps earlier work out of the window.")
 
 
 class Cost:
@@ -102,7 +102,7 @@ class Cost:
 
 
 def measure(theme, load, built):
-    """{name: Cost}; every turn runs each variant once, its baseline right before it."""
+    """{name: Cost}. Every turn runs each variant once, and its baseline right before it."""
     sizes = (QUICK if theme.quick else LOADS)[load]
     seen = {v.name: ([], [], []) for v in built}
     for turn in range(theme.repetitions):
@@ -119,10 +119,9 @@ def measure(theme, load, built):
 
 def run(theme):
     built = variants(theme)
-    theme.note("ns per enter+exit pair is what the loop took beyond the plain build run right before "
-               "it, by the CPU time of the process (the loop alone: not start-up, not what is "
-               "written at the end, not uftrace's recorder), divided by the calls. `process` has "
-               "all of that in it, from wait4. Medians of "
+    theme.note("ns per enter+exit pair is the CPU time of the loop minus that of the plain build, which runs right before "
+               "it, divided by the calls. It does not include start-up, writing at the end and uftrace's "
+               "recorder; `process` includes them (from wait4). Medians of "
                f"{theme.repetitions}. Peers that need 100 ns and more a call do fewer calls. Two TSC "
                "reads hide behind the longer bodies of (c) almost entirely; what piano is held "
                "against there is what they cost in (a).")

@@ -1,4 +1,4 @@
-"""Python: what its programs lose under the heap and the CPU profiler, beside memray and tracemalloc."""
+"""Python: slowdown of programs under the heap and the CPU profiler, memray and tracemalloc."""
 import glob
 import os
 import re
@@ -8,8 +8,8 @@ import subprocess
 from common import PIANO, Failed, Missing, Run, fresh, median, sources
 
 SIZE, QUICK_SIZE = 3_000_000, 150_000
-PEER_RUNS = 1  # they take ten times as long, and what is asked is not the third digit
-HEAP, CPU = 1.05, 1.02  # the heap: of what hooks that do nothing cost
+PEER_RUNS = 1  # peers take ten times as long, and the third digit does not matter
+HEAP, CPU = 1.05, 1.02  # heap: relative to hooks that do nothing
 EMPTY = "hooks of pymalloc that do nothing"
 LIBRARY = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib", "libpiano.so")
 INTERPRETER = "/usr/bin/python3"
@@ -28,7 +28,7 @@ def has(python, module):
 
 
 def memray(python, folder):
-    """An interpreter with memray, from PyPI, in an environment of its own; the same interpreter otherwise."""
+    """A virtual environment of the same interpreter with memray from PyPI."""
     if has(python, "memray"):
         return python
     place = os.path.join(folder, "peers")
@@ -37,7 +37,7 @@ def memray(python, folder):
         Run([os.path.join(place, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--timeout", "15",
              "--retries", "1", "memray"], limit=180)
     except Failed as failed:
-        raise Missing(f"memray cannot be had from PyPI: {str(failed).strip().splitlines()[-1]}") from failed
+        raise Missing(f"cannot install memray from PyPI: {str(failed).strip().splitlines()[-1]}") from failed
     return os.path.join(place, "bin", "python")
 
 
@@ -60,7 +60,7 @@ class Load:
 
     @staticmethod
     def result(lines):
-        """Peers talk on stdout, too."""
+        """Skips what peers print to stdout."""
         return next((line for line in lines if re.fullmatch(r"[0-9.]+", line)), None)
 
     def clear(self):
@@ -68,7 +68,7 @@ class Load:
             os.unlink(old)
 
     def recorded(self, **asked):
-        """The environment of `piano record`, without the tool beside it."""
+        """The environment of `piano record`, without the recorder."""
         self.clear()
         return {"LD_PRELOAD": LIBRARY, "PIANO_RECORD": os.path.join(self.folder, "bench.rec"), "PIANO_CHILDREN": "1",
                 **{k: str(v) for k, v in asked.items()}}
@@ -111,10 +111,10 @@ def slowdown(theme, load, peer):
             ratios[kind, name] = median(seen[name]) / median(plain)
             rows.append([what, name, median(plain), f"{ratios[kind, name]:.3f}x"])
     theme.table("A program", ["", "under", "plain, s of CPU", "times that"], rows)
-    theme.note(f"Medians of {theme.repetitions} runs in turns ({PEER_RUNS} of the peers), a plain one right before each; the interpreter's start is in all of "
+    theme.note(f"Medians of {theme.repetitions} runs ({PEER_RUNS} of the peers), a plain one right before each; the interpreter's start is in all of "
                "them. "
-               "memray records every allocation, and so does tracemalloc; piano samples them. CPython is built so that its own allocator is part of "
-               "the code that calls it; whoever looks at small objects takes that away, as hooks that do nothing show.")
+               "memray and tracemalloc record every allocation; piano samples them. CPython inlines its allocator into "
+               "its callers. Any hook of small objects prevents that, as the row of hooks that do nothing shows.")
     for kind, what in kinds.items():
         theme.budget(f"{what} under piano --heap, against empty hooks", ratios[kind, "piano --heap (512 KB)"] / max(ratios[kind, EMPTY], 1.0),
                      HEAP, "x")
@@ -126,14 +126,14 @@ def slowdown(theme, load, peer):
 
 
 def samples_of(path):
-    """What the header says: heap samples, and their frames."""
+    """Heap samples and their frames, from the header."""
     with open(path, "rb") as file:
         header = file.read(4096)
     return [int.from_bytes(header[at : at + 8], "little") for at in (176, 176 + 12 * 8)]
 
 
 def one_sample(theme, load):
-    """Of a program whose every allocation is one: nanoseconds of it, Python's functions and all."""
+    """Nanoseconds per sample, including Python's functions, of a program in which every allocation is a sample."""
     theme.say("one sample")
     plain, every = [], []
     for _ in range(theme.repetitions):
@@ -144,7 +144,7 @@ def one_sample(theme, load):
     cost = (median(every) - median(plain)) / samples * 1e9
     theme.table("One sample", ["", "samples", "native frames a stack", "ns, at most"],
                 [["JSON, one in 4 KB", samples, f"{frames / samples:.1f}", cost]])
-    theme.note("The difference of medians by the number of samples: what every allocation pays to be counted down is in it.")
+    theme.note("The difference of medians, divided by the number of samples. It includes the countdown in each allocation.")
 
 
 def run(theme):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Simulates ways to estimate the time of a tiny function of which few calls are timed.
+"""Simulates ways to estimate the time of a tiny function if only few of its calls are timed.
 
 usage: bench/sampling.py [DRAWS]
 
-Prints Markdown tables: what share of all self time the function gets (truth: almost all of it), in how many slow frames it is blamed
-for them, and what the timed calls cost. Nothing is measured, so the tables are the same on every machine.
+Prints Markdown tables: the function's share of all self time (truth: almost all), the number of slow frames for which it is
+blamed, and the cost of the timed calls. Nothing is measured, so the tables are the same on every machine.
 """
 import math
 import random
@@ -13,17 +13,17 @@ import sys
 
 FRAMES, CALLS, SHORT = 300, 3000, 10.0  # calls in a frame, ns
 TOTAL = FRAMES * CALLS
-PROBE = 70.0      # ns, what a timed call costs
-SHARE = 1 / 256   # of the time of typical calls goes into timed ones, where a scheme has one p for the run
-CALLER = 150.0    # ns, self time of the caller in a frame
-PRICED = 64       # samples that the price of a call is the mean of
-BURSTS = 8        # of two timed calls, in each frame
+PROBE = 70.0      # ns, the cost of a timed call
+SHARE = 1 / 256   # of the time of typical calls goes into timed calls, in schemes with one p for the run
+CALLER = 150.0    # ns, the caller's self time per frame
+PRICED = 64       # the price of a call is the mean of so many samples
+BURSTS = 8        # bursts of two timed calls per frame
 BETAS = 1 / 64, 1 / 256  # p = BETA x rms of a call / PROBE
 LOOKS = 1e6, 250e3  # ns between two looks of the watcher
 
 
 class Pattern:
-    """What each call costs, and what is true of it."""
+    """The cost of each call, and the true sums."""
 
     def __init__(self, name, cost, spikes=()):
         self.name, self.spikes = name, sorted(spikes)
@@ -52,7 +52,7 @@ def patterns():
 
 
 class Guess:
-    """The function's time by frame, as a scheme sees it."""
+    """The function's time per frame, as a scheme estimates it."""
 
     def __init__(self):
         self.frames, self.timed = [0.0] * FRAMES, 0
@@ -62,7 +62,7 @@ class Guess:
         self.frames[call // CALLS] += ns
 
     def charge(self, begin, end, each):
-        """EACH ns for the calls from BEGIN to END."""
+        """Adds EACH ns for the calls from BEGIN to END."""
         while begin < end:
             until = min(end, (begin // CALLS + 1) * CALLS)
             self.frames[begin // CALLS] += each * (until - begin)
@@ -77,12 +77,12 @@ class Guess:
 
 
 def distance(dice, p):
-    """Calls up to the next timed one, when each is timed with probability P."""
+    """Number of calls up to the next timed one, if each is timed with probability P."""
     return 1 + int(math.log(1 - dice.random()) / math.log(1 - p))
 
 
 def running_mean(pattern, dice):
-    """Bursts of four, the first is not used. Outliers are charged once and stay out of the mean."""
+    """Bursts of four calls, without the first. Outliers count once and stay out of the mean."""
     guess, call = Guess(), 0
     apart = 4 * PROBE / (SHARE * pattern.typical)
     while True:
@@ -113,7 +113,7 @@ def inverse(pattern, dice):
 
 
 def difference(by_gap):
-    """All calls at the price, a timed one adds (c - price) x the calls since the one before, or / p."""
+    """All calls at the price; a timed one adds (c - price) x the calls since the previous timed one, or / p."""
     def scheme(pattern, dice):
         guess, p, done = Guess(), SHARE * pattern.typical / PROBE, 0
         call = distance(dice, p) - 1
@@ -131,7 +131,7 @@ def difference(by_gap):
 
 
 def cut_gaps(pattern, dice):
-    """The same by gaps, in bursts of two; a gap ends where its frame does, and its rest is left at the price."""
+    """The same with gaps, in bursts of two. A gap ends with its frame; the rest of the gap keeps the price."""
     guess, apart = Guess(), CALLS // BURSTS
     for begin in range(0, TOTAL, CALLS):
         done = begin
@@ -155,8 +155,8 @@ def caught(c, look):
 
 
 def strata(look=None, beta=None):
-    """A frame is cut into strata of equal numbers of calls; of each, a random pair is timed, whatever it costs. With a watcher,
-    calls that two looks fall into are measured, too. With BETA strata get shorter where the calls' rms is great."""
+    """Cuts a frame into strata of equal numbers of calls and times a random pair of each. With a watcher, calls that contain
+    two looks are measured too. With BETA, strata are shorter where the calls' rms is large."""
     def scheme(pattern, dice):
         guess, most, squares, busy = Guess(), CALLS // BURSTS // 2 * 2, SHORT * SHORT, {}
         for begin in range(0, TOTAL, CALLS):
@@ -172,7 +172,7 @@ def strata(look=None, beta=None):
                     c = pattern.costs[call]
                     guess.timed += 1
                     if look and c >= look:
-                        continue  # below, with those that the watcher finds
+                        continue  # counted below, with the calls that the watcher finds
                     guess.add(call, (c - price) * size / 2)
                     guess.learn(c)
                     squares += (c * c - squares) * min(size / 16384, 0.25)
@@ -216,7 +216,7 @@ SCHEMES = [
 
 
 def blamed(pattern, guess):
-    """Slow frames whose excess is more the function's than its caller's."""
+    """Slow frames whose excess belongs to the function more than to its caller."""
     usual, wall = statistics.median(guess.frames), statistics.median(pattern.walls)
     return sum(guess.frames[f] - usual > (pattern.walls[f] - wall) / 2 for f in pattern.spikes)
 

@@ -12,7 +12,7 @@ from common import (WORK, Failed, Missing, Run, fresh, median, need, piano_build
 PACKAGE = "better-sqlite3@13.0.3"  # carries SQLite's C source; one version, so that results compare
 TURNS, QUICK_TURNS, PEER_TURNS = 850, 400, 100  # plain: about 3 s, 0.8 s, 0.1 s
 ONE = ["sqlite3BtreeInsert"]
-# What somebody who wonders about queries would choose: the stages of a statement, and the B-tree.
+# Functions that a user who examines queries would choose: the stages of a statement, and the B-tree.
 TWENTY = """
     sqlite3_exec sqlite3_prepare_v2 sqlite3_step sqlite3RunParser sqlite3Insert sqlite3Select
     sqlite3Update sqlite3WhereBegin sqlite3WhereEnd sqlite3VdbeMakeReady sqlite3VdbeExec
@@ -47,7 +47,7 @@ def source(theme):
 
 
 class Builder:
-    """Compiles the load in as many ways as are asked for, each in a directory of its own."""
+    """Compiles the load in the requested ways, each in a separate directory."""
 
     def __init__(self, theme, origin):
         self.theme, self.origin = theme, origin
@@ -85,7 +85,7 @@ class Builder:
 
 @contextlib.contextmanager
 def one_cpu():
-    """Whatever this thread begins meanwhile is on one CPU."""
+    """Pins all processes that this thread starts in the block to one CPU."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -95,8 +95,8 @@ def one_cpu():
 
 
 def build_all(theme, builder):
-    """(plain, all functions). Both are built at once on one CPU, which goes from one to the other: a machine that is slower for
-    some seconds is so for both. One after the other, the ratio was anywhere between 1.2 and 1.4."""
+    """(plain, all functions). Builds both at the same time on one CPU, so that both suffer equally when the machine is slow for
+    some seconds. When built one after the other, the ratio varied between 1.2 and 1.4."""
     times = []
     for _ in range(1 if theme.quick else 3):
         with one_cpu(), ThreadPoolExecutor(2) as pool:
@@ -111,7 +111,7 @@ def build_all(theme, builder):
 
 
 def own_cpu(run):
-    """CPU ns of the load by its own clock: without whoever records it."""
+    """CPU ns of the load, measured by the load, so without the recorder."""
     return int(run.err.split()[-2])
 
 
@@ -121,13 +121,13 @@ def measure(plain, program, turns, prefix):
         prefix = [word.replace("{}", there) for word in prefix]
         before = Run([plain, turns])
         after = Run([*prefix, program, turns], env={"PIANO_RUNS_DIR": there}, cwd=there)
-        rows = {} if prefix else piano_rows(there)  # fails when nothing was recorded
+        rows = {} if prefix else piano_rows(there)  # fails if nothing was recorded
     return before, after, rows
 
 
 def measure_places(plain, program, turns, number):
-    """Pairs of runs on one CPU, right after each other, whichever comes first; half of the places each time. Not at once, as builds
-    are: probes may take a part of the time that goes by, and would take twice as much."""
+    """Pairs of runs on one CPU, one after the other in alternating order, at half of the places each time. They do not run at the
+    same time, as the builds do, because some costs of probes grow with wall time and would double."""
     first = number // 2 % 2
     for place in range(number % 2, len(PLACES), 2):
         with scratch() as there, one_cpu():
@@ -163,9 +163,9 @@ def run(theme):
                   f"{median(b.wall / a.wall for a, b, _ in runs):.3f}x"]
                  for name, runs in seen.items()])
     theme.note(f"Medians of {theme.repetitions} pairs of runs, with 1 and 20 functions of {len(seen['20 functions'])}: both "
-               "programs linked at four places (where code lies makes it faster or slower by more than few probes do), on "
-               "one CPU, whichever first. CPU is all of the process and "
-               "those it waited for, start to end. The load alone is by its own clock: uftrace's "
+               "programs linked at four places (the place of code changes its speed more than a few probes do), on "
+               "one CPU, in alternating order. CPU is that of the process and "
+               "of its children, start to end. The load measures its own CPU time: uftrace's "
                "recorder is not in it, and it is this smaller figure that piano's whole cost is held "
                f"against. uftrace does {PEER_TURNS} turns instead of {turns}; so does its plain run.")
     theme.budget("all functions, slowdown", slow["all functions"], 2.5, "x")
@@ -179,7 +179,7 @@ def run(theme):
 
 
 def truth(theme, last):
-    """Sums that have to be right whatever the functions: stated, not judged."""
+    """States sums that must be right for any choice of functions; no budget."""
     alone, watched, rows = last
     calls = sum(row["calls"] for row in rows.values())
     total = sum(row["self_ns"] for row in rows.values())

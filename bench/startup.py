@@ -1,4 +1,4 @@
-"""What a program pays for being instrumented at all: one call, then exit. Stated, no budget."""
+"""The fixed cost of instrumentation: a program that makes one call and exits. Stated, no budget."""
 import os
 
 from common import Run, fresh, median, piano_build, scratch, sources
@@ -22,6 +22,6 @@ def run(theme):
         rows.append([name, 1e3 * median(r.wall for r in runs), 1e3 * median(r.cpu for r in runs)])
     rows.append(["difference"] + [b - a for a, b in zip(rows[0][1:], rows[1][1:])])
     theme.table("A program that makes one call", ["", "wall ms", "CPU ms"], rows)
-    theme.note(f"Medians of {len(pairs)} runs, in turns. Most of piano's part is measuring what its "
-               "own probes cost on this machine (docs/frames.md).")
+    theme.note(f"Medians of {len(pairs)} alternating runs. piano spends most of the difference on measuring the cost of its "
+               "probes on this machine (docs/frames.md).")
     theme.say(f"one call costs {rows[2][1]:.1f} ms more than plain")

@@ -70,7 +70,7 @@ def one_event(theme, programs, folder):
         theme.budget(f"an event of {what}", event, EVENT_NS, " ns")
     theme.table("One poll", ["", "plain, ns", "told, ns", "events", "an event, ns", "bytes", "without piano, ns more"], rows)
     theme.note(f"Medians of {theme.repetitions} runs of {polls} polls of tasks that only yield, one thread, CPU time; a plain runtime and "
-               "a traced one in turns of 20 000 polls in the same process. All that the crate and libpiano do for an event is in it.")
+               "a traced one in turns of 20 000 polls in the same process. Includes all work of the crate and libpiano for an event.")
 
 
 # ---- polls of two workers, beside dial9 ----

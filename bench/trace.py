@@ -23,7 +23,7 @@ REPORT_S, REPORT_MB = 2.0, 48
 # ---- one event ----
 
 def written(path):
-    """(bytes, events) of the events in a recording that lost none."""
+    """(bytes, events) of the events in a recording without losses."""
     total = 0
     with open(path, "rb") as file:
         header = file.read(HEADER)
@@ -77,10 +77,10 @@ def one_event(theme, load):
         if kind == "small":
             theme.budget("a poll begin or end", event_ns, EVENT_NS, " ns")
             theme.budget("a poll begin or end", size, EVENT_BYTES, " bytes")
-            theme.budget("the same when nothing is recorded", off_ns, OFF_NS, " ns")
+            theme.budget("a poll begin or end without a recording", off_ns, OFF_NS, " ns")
     theme.table("One event", ["", "counter read, ns", "event, ns", "", "bytes", "not recording, ns"], rows)
     theme.note(f"Medians of {theme.repetitions} runs of {load.pairs} pairs, one thread, CPU time; reads of the counter and "
-               "events in turns of 20 000 pairs in the same run. The calls, new chunks and page faults are in it.")
+               "events in turns of 20 000 pairs in the same run. Includes the calls, new chunks and page faults.")
 
 
 # ---- a server ----
@@ -108,7 +108,7 @@ class PipelinedRedis(Redis):
 
 
 def server(theme, folder):
-    """Where a server's memory comes to lie is chance, and worth some percent: so there are many servers."""
+    """Measures many servers, because the random addresses of a server's memory change its speed by some percent."""
     need("redis-benchmark")
     rows = []
     many, few = (1, 1) if theme.quick else (12, 4)
@@ -149,7 +149,7 @@ def threads(theme, folder):
         wall, cpu = (median(column) / 1000 for column in zip(*runs))
         rows.append([name, wall, cpu, f"{wall / rows[0][1]:.2f}x" if rows else "1.00x"])
     theme.table("A thread, made and joined", ["recorded", "us", "CPU us", ""], rows)
-    theme.note(f"Medians of {theme.repetitions} runs of {count} threads, one at a time, in turns.")
+    theme.note(f"Medians of {theme.repetitions} alternating runs of {count} threads, one thread at a time.")
 
 
 # ---- ten million events ----
@@ -166,14 +166,14 @@ def report(theme, load):
         _, real = load.record("wakes" if times == 2 else "small", count // 2)
         for what, path in (("8 threads that park, poll and wake", made), ("one thread, 1000 tasks", real)):
             limited = [need("prlimit"), f"--data={REPORT_MB << 20}", PIANO, "report", path, "--polls"]
-            Run(limited)  # so that the file is in memory: not a test of the disk
+            Run(limited)  # loads the file into the page cache, so that the disk is not measured
             runs = [Run(limited, ahead=True) for _ in range(theme.repetitions)]
             wall = median(r.wall for r in runs)
             rows.append([what, f"{count:,}", os.path.getsize(path) / 1e6, wall, median(r.cpu for r in runs),
                          median(r.rss_mb for r in runs) - bare])
             os.unlink(path)
             if times == 1:
-                # A quick run has a tenth of the events; so has its budget of time.
+                # A quick run has a tenth of the events, and a tenth of the time budget.
                 theme.budget(f"report of {count:,} events, {what}", wall, REPORT_S * millions / 10, " s")
     theme.table("piano report --polls", ["", "events", "file MB", "wall s", "CPU s", "RSS MB"], rows)
     theme.note(f"Medians; the file in the page cache. RSS at its peak, without the {bare:.0f} MB that the tool and its libraries take "

@@ -1,4 +1,4 @@
-"""What piano says about functions whose cost changes, against what the program knows (programs/variation/).
+"""Compares piano's figures of functions whose cost changes with the truth that the program prints (programs/variation/).
 
 A section of `bench/run accuracy`. COVERAGE=N in the environment runs each scenario N times to see how often the interval covers the
 truth, and N / 2 times to see what `piano diff` says (20 and 10 unless told); GROWTH=N looks N times for a function that was made slower
@@ -13,11 +13,11 @@ import tempfile
 from common import FOREIGN, PIANO, PROGRAMS, Failed, Run, favoured, median, piano_build, scratch, uftrace_rows
 
 FLAGS = ["-O2", "-pthread", "variation/variation.c", "-lm", "-o"]
-QUIET = 0.03  # a run that waited for longer than this was disturbed
+QUIET = 0.03  # a run that waited for a larger share of its time was disturbed
 SHORT = 20    # scale of the runs for coverage, in percent
-PEER = 10     # scale of uftrace's runs: it writes every call
-CLOSE = 0.01  # truth itself is known to about one percent
-# The function that GROW makes slower; None where there is no such one.
+PEER = 10     # scale of uftrace's runs, as uftrace writes every call
+CLOSE = 0.01  # the truth is known to about one percent
+# The function that GROW makes slower, or None.
 SCENARIOS = {
     "query40": "query", "asset": "get_asset", "list": "find", "flush": "put", "random": "request", "step": "body",
     "ramp": "cell", "phases": "alpha", "warm": "lookup", "depth": "walk", "threads": "job", "short": "event",
@@ -30,10 +30,10 @@ ALL_TIMED = ("flush", "step", "nested", "qsort", "allocs")
 
 
 class Truth:
-    """What a run of the program printed."""
+    """The output of a run of the program."""
 
     def __init__(self, text, call_ns=0.0):
-        """CALL_NS is what a call costs beside its steps: the caller's, the callee's or both."""
+        """CALL_NS is the cost of a call beside its steps. It may belong to the caller, the callee or both."""
         self.self_ns, self.total_ns, self.calls, self.made, self.spikes = {}, {}, {}, {}, []
         self.call_ns = 0.0
         for line in text.splitlines():
@@ -59,7 +59,7 @@ class Watched:
     def __init__(self, program, there, scenario, scale, grow=100, timing=None, call_ns=0.0):
         env = {"PIANO_RUNS_DIR": there, **({"PIANO_TIMING": timing} if timing else {})}
         done = Run(favoured([program, scenario, scale, grow]), env=env)
-        # Starting takes a millisecond or two in which nothing of this process runs.
+        # Starting the program takes a millisecond or two, in which it does not run.
         self.waited, self.truth = max(0.0, done.wall - done.cpu - 0.003) / done.wall, Truth(done.out, call_ns)
         files = sorted(f for f in os.listdir(there) if f.endswith(".ndjson"))
         if not files:
@@ -72,7 +72,7 @@ class Watched:
         return float(self.rows.get(name, {}).get(key) or 0)
 
     def interval(self, name):
-        """(low, high), or None where the report has none."""
+        """(low, high), or None if the report has none."""
         found = self.rows.get(name, {}).get("self_ci95")
         return tuple(map(float, found)) if found else None
 
@@ -98,12 +98,12 @@ class Watched:
 
 
 def call_cost(plain, scenario):
-    """What a call costs in the program that is not instrumented, in ns beside the steps: CPU time that steps do not explain."""
+    """The cost of a call in the uninstrumented program, in ns beside its steps: CPU time that the steps do not explain."""
     return median(Truth(Run(favoured([plain, scenario, SHORT])).out).call_ns for _ in range(5))
 
 
 def disorder(run):
-    """Pairs whose order by self time is not the true one, where the true ones differ by more than a tenth."""
+    """Pairs that are in the wrong order by self time, among those whose true times differ by more than a tenth."""
     truth = {n: t[1] for n, t in run.truth.self_ns.items()}
     names = sorted(truth, key=truth.get)
     return [f"{a} above {b}" for i, a in enumerate(names) for b in names[i + 1:]
@@ -115,7 +115,7 @@ def ms(ns):
 
 
 def table_rows(scenario, run, theirs):
-    """One for each function that the program knows the truth of."""
+    """One row for each function whose truth the program knows."""
     for name, (_, truth, _) in run.truth.self_ns.items():
         said, interval = run.ns(name), run.interval(name)
         between = f"{ms(interval[0])} to {ms(interval[1])}" if interval else "-"
@@ -138,7 +138,7 @@ def peer_of(program, scenario, run):
 
 
 def quietest(program, place, scenario, scale, **options):
-    """The least disturbed of up to three runs."""
+    """Returns the least disturbed of up to three runs."""
     runs = []
     for _ in range(3):
         runs.append(Watched(program, tempfile.mkdtemp(dir=place), scenario, scale, **options))
@@ -148,14 +148,14 @@ def quietest(program, place, scenario, scale, **options):
 
 
 def excuse(theme, runs):
-    """Budgets missed prove nothing when one run in twenty was kept waiting, although the quietest of three."""
+    """Missed budgets prove nothing if one run in twenty was disturbed even in the best of three attempts."""
     waited = sorted(run.waited for run in runs)
     worst = waited[len(waited) * 19 // 20]
     theme.excuse = f"the machine was busy: programs were kept waiting {100 * worst:.1f} % of their time" if worst >= QUIET else None
 
 
 def one_run_each(theme, names, costs, piano, peer):
-    """The table; ranking and blame."""
+    """Writes the table, the ranking and the blame of spikes."""
     rows, runs, wrong, blamed = [], [], [], []
     with scratch() as place:
         for name in names:
@@ -181,7 +181,7 @@ def one_run_each(theme, names, costs, piano, peer):
 
 
 def all_timed(theme, names, costs, piano):
-    """PIANO_TIMING=all: callers within 2 ns for each call they make."""
+    """With PIANO_TIMING=all, the error of a caller is at most 2 ns for each call that it makes."""
     for name in (n for n in ALL_TIMED if n in names):
         with scratch() as place:
             run = quietest(piano, place, name, SHORT, timing="all", call_ns=costs[name])
@@ -198,7 +198,7 @@ def all_timed(theme, names, costs, piano):
 
 
 def covers(run, name):
-    """(the interval has the truth in it, it comes as near as the truth is known)"""
+    """(whether the interval contains the truth, whether it comes within the truth's own uncertainty)"""
     interval, (low, truth, high) = run.interval(name), run.truth.self_ns[name]
     if interval is None:
         return False, False
@@ -216,7 +216,7 @@ def diff(before, after, *options):
 
 
 def found(before, after, name):
-    """Whether the diff says that NAME is slower."""
+    """Whether the diff reports NAME as slower."""
     _, said = diff(before, after)
     return any(row["name"] == name and row["significant"] and (row["delta_pct"] or 0) > 0 for row in said["functions"])
 

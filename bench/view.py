@@ -1,5 +1,5 @@
-"""The page of `piano view`: how long a large one takes to make and to open, whether it pans at the rate of a screen, and how
-its size grows. A million frames, five million events and 200,000 samples of one process, in headless Chromium."""
+"""The page of `piano view`: the time to make and to open a large page, the frame rate while panning, and the page's size. One
+process with a million frames, five million events and 200,000 samples, in headless Chromium."""
 import importlib.util
 import json
 import os
@@ -14,7 +14,7 @@ FRAMES, EVENTS, SAMPLES, THREADS, FUNCTIONS, STACKS = 1_000_000, 5_000_000, 200_
 OPEN_S, FRAMES_A_SECOND, FRAME_MS = 3.0, 58, 1000 / 60
 START_NS = 5 * 10**9
 BROWSER = os.path.join(ROOT, "tests", "browser")
-GAPS = 4096  # different lengths of time from one event to the next
+GAPS = 4096  # number of different gaps between two events
 
 
 def module(name):
@@ -33,7 +33,7 @@ def write_run(path, frames):
 
 
 def write_recording(path, events, samples, length_ns):
-    """EVENTS of threads that poll tasks and park, and SAMPLES of them, over all of LENGTH_NS."""
+    """Writes EVENTS of threads that poll tasks and park, and SAMPLES of these threads, spread over LENGTH_NS."""
     tool = module("make-recording")
     rng = random.Random(1)
     rec = tool.Recording(flags=tool.HAS_EVENTS | tool.HAS_CPU, ticks_per_ns=2.5, start_ns=START_NS,
@@ -75,7 +75,7 @@ def write_recording(path, events, samples, length_ns):
 
 
 def page(theme, folder, part):
-    """A page of the PARTth part of everything: (path, seconds to make it, CPU seconds)."""
+    """Makes a page with 1/PART of all data: (path, seconds to make it, CPU seconds)."""
     run, rec, out = (os.path.join(folder, f"{part}.{end}") for end in ("ndjson", "rec", "html"))
     theme.say(f"writing the run and the recording, 1/{part}")
     length = write_run(run, FRAMES // part)
@@ -89,10 +89,10 @@ def page(theme, folder, part):
 
 
 def measure(path, repetitions):
-    """What tests/browser/measure.mjs says of a page."""
+    """The results of tests/browser/measure.mjs for a page."""
     done = subprocess.run([need("node"), os.path.join(BROWSER, "measure.mjs"), path, str(repetitions)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900,
-                          env={**os.environ, "CHROMIUM": need("chromium")})  # the browser that people have
+                          env={**os.environ, "CHROMIUM": need("chromium")})  # the system's browser, as users have it
     if done.returncode != 0:
         raise Failed(f"measure.mjs: {done.stderr[-2000:]}")
     return json.loads(done.stdout)

@@ -1,10 +1,10 @@
 """Builds the package: the extension, the library that is loaded into profiled programs, and the tool `piano`.
 
-The library and the tool are not compiled here but by the makefile of the repository this directory is in, so that there is one
-way to build them. Where the tool cannot be built, the package is installed without it, and says so.
+The repository's Makefile compiles the library and the tool, so that there is only one way to build them. If the tool cannot be
+built, the package is installed without it and prints a message.
 
-`make wheel` compiles everything in a chroot first, and names the result: PIANO_PREBUILT is an installed piano with the
-extension in it, PIANO_PLATFORM the platform of the wheel.
+`make wheel` compiles everything in a chroot first. PIANO_PREBUILT is an installed piano with the extension, PIANO_PLATFORM the
+platform of the wheel.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Build(build_ext):
 
 
 class NoScripts(build_scripts):
-    """The tool is no script: there is nothing to adapt."""
+    """The tool is not a script: setuptools must not adapt its first line."""
 
     def get_source_files(self) -> list[str]:
         return []
@@ -65,7 +65,7 @@ class NoScripts(build_scripts):
 
 
 class InstallTool(install_scripts):
-    """bin/piano, and beside it lib/piano, where the tool looks for its libraries."""
+    """Installs bin/piano, and lib/piano beside it, where the tool looks for its libraries."""
 
     def run(self) -> None:
         scripts = Path(self.install_dir)
@@ -80,6 +80,8 @@ class InstallTool(install_scripts):
         shutil.copy2(TOOL, scripts / "piano")
         for name in ("libpiano.so", "libpiano_exec.so", "libpiano.a", "piano_wrap.o"):
             shutil.copy2(LIBRARIES / name, libraries / name)
+        if (LIBRARIES / "piano-rust").exists():  # built where there is cargo
+            shutil.copy2(LIBRARIES / "piano-rust", libraries / "piano-rust")
         shutil.copy2(ROOT / "LICENSE", documents)
         if PREBUILT:
             shutil.copy2(PREBUILT / "sbom.spdx.json", documents)

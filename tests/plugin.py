@@ -1,11 +1,11 @@
-"""pytest plugin of tests/run: a time limit for each test, and results on disk the moment they are known.
+"""pytest plugin of tests/run: a time limit for each test, and results that are written to disk at once.
 
-TEST_LIMIT_S is the limit of one test in seconds. A test that is over it fails by name, what it has started is killed, and the next
-one begins. If even that does not help, the process that runs it is killed: pytest-xdist then names the test and goes on with
-another process; without xdist tests/run starts pytest again for what is left.
+TEST_LIMIT_S is the limit of one test in seconds. A test that exceeds it fails with a message, its child processes are killed, and the next
+one begins. If that does not stop it, its process is killed. pytest-xdist then reports the test and continues with
+another process; without xdist, tests/run starts pytest again for the remaining tests.
 
---piano-results=FILE gets one line of JSON for each test that begins and each that ends. Tests that are named in --piano-done=FILE,
-one a line, are not run again; it does not change while pytest runs, as all its processes have to find the same tests.
+--piano-results=FILE gets one line of JSON at the begin and at the end of each test. Tests listed in --piano-done=FILE, one per line,
+are not run again. That file does not change while pytest runs, because all its processes must collect the same tests.
 """
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from typing import Any, Iterator
 import pytest
 
 LIMIT_S = float(os.environ.get("TEST_LIMIT_S", "0"))
-GRACE_S = 30  # from the failure of a test that is too slow until its process is killed
-MARK = "TEST_NAME"  # in the environment of everything a test starts
+GRACE_S = 30  # from the failure of a slow test until its process is killed
+MARK = "TEST_NAME"  # in the environment of all processes that a test starts
 
 
 def restore_python_path() -> None:
-    """Sets PYTHONPATH to what it was before tests/run, where tests are run; the processes of xdist are started with the longer one."""
+    """Restores PYTHONPATH from before tests/run in the processes that run tests; the processes of xdist start with the longer one."""
     if "-n" in sys.argv and not os.environ.get("PYTEST_XDIST_WORKER"):
         return
     before = os.environ.pop("TEST_PYTHONPATH", None)
@@ -41,7 +41,7 @@ restore_python_path()
 
 
 class TooSlow(pytest.fail.Exception):
-    """No Exception, as a test may catch those."""
+    """Not an Exception, because a test may catch those."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def outcome_of(report: pytest.TestReport) -> str | None:
-    """None: not the end of it yet."""
+    """None: the test has not ended."""
     if report.failed:
         return "failed" if report.when == "call" else "error"
     if report.skipped:
@@ -78,7 +78,7 @@ def outcome_of(report: pytest.TestReport) -> str | None:
 
 
 class Recorder:
-    """In the process that hears of all tests."""
+    """Runs in the process that gets the reports of all tests."""
 
     def __init__(self, config: pytest.Config):
         self.config = config
@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def processes_marked(value: str) -> list[int]:
-    """Those with MARK=VALUE in their environment, which is that of their start, but us."""
+    """Processes with MARK=VALUE in their initial environment, except this one."""
     wanted, found = f"{MARK}={value}".encode(), []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -113,12 +113,12 @@ def processes_marked(value: str) -> list[int]:
             if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
                 found.append(int(entry))
         except OSError:
-            continue  # gone, or not ours
+            continue  # ended, or of another user
     return found
 
 
 def kill_marked(value: str) -> None:
-    for _ in range(5):  # they may start others meanwhile
+    for _ in range(5):  # they may start others in the meantime
         found = processes_marked(value)
         for pid in found:
             try:
@@ -189,12 +189,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     yield from limited(item)
 
 
-# Room -----------------------------------------------------------------------------------------
+# Disk space -----------------------------------------------------------------------------------
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-    """The files of a test that passed go at once; all of them together are a gigabyte."""
+    """Removes the files of a passed test at once, because all of them together are a gigabyte."""
     outcome = yield
     report = outcome.get_result()
     if report.when == "call" and report.passed:

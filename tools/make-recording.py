@@ -70,13 +70,13 @@ def zigzag(value):
 
 
 def event(code, ticks, *fields):
-    """The bytes of one event, TICKS after the one before."""
+    """The bytes of one event, TICKS after the previous one."""
     body = varint(ticks) + b"".join(varint(field) for field in fields)
     return bytes((code, len(body))) + body
 
 
 def weight(size, rate):
-    """(bytes, objects, variance) one sample stands for."""
+    """(bytes, objects, variance) that one sample stands for."""
     p = 1.0 if rate <= 1 else -math.expm1(-max(size, 1) / rate)
     return size / p, 1 / p, (size / p) ** 2 * (1 - p)
 
@@ -95,7 +95,7 @@ class Sums:
         return self.allocated[what] - self.released[what]
 
     def remember_peak(self, epoch):
-        """Before a change: what it holds is what it held at the last peak, unless it changed since."""
+        """Called before a change: stores the current sums as those at the last peak, unless they changed since the peak."""
         if self.seen_epoch != epoch:
             self.seen_epoch, self.peak = epoch, [self.live(0), self.live(1)]
 
@@ -122,21 +122,21 @@ class Recording:
         self.threads, self.names, self.samples = [], [], []
         self.symbols, self.symbol_texts, self.symbol_modules = [], [], []
         self.events = {}  # by tid: [(at_ns, code, fields)]
-        self.ticks_per_ns = ticks_per_ns  # None: there is no counter, ticks are nanoseconds
+        self.ticks_per_ns = ticks_per_ns  # None: no counter, ticks are nanoseconds
         self.trace = dict.fromkeys(TRACE + TRACE_END, 0)
         self.trace["cpu_hz"] = cpu_hz
         self.cpu_source = 1
         self.end_pair = True
         self.events_per_chunk = None  # as many as fit
-        self.has_definitions = True  # False: all events in one place, as piano 0.2.0 wrote them
-        self.extra_chunks = []  # (type, index, used, payload), as they are
+        self.has_definitions = True  # False: definitions among the events, as piano 0.2.0 wrote them
+        self.extra_chunks = []  # (type, index, used, payload), written unchanged
         self.version, self.header_bytes, self.chunk_bytes = 1, HEADER, CHUNK
 
     def module(self, path, start, end, bias=None, build_id=b"", since=0, until=0xFFFFFFFF):
         self.modules.append((path, start, end, start if bias is None else bias, build_id, since, until))
 
     def stack(self, pcs, flags=0, generation=0, number=None):
-        """Return addresses, innermost first. Returns the number of the stack."""
+        """Adds a stack of return addresses, innermost first. Returns its number."""
         number = len(self.stacks) + 1 if number is None else number
         self.stacks.append((number, flags, generation, list(pcs)))
         return number
@@ -145,7 +145,7 @@ class Recording:
         return sum(s.live(what) for s in self.sums.values())
 
     def sample(self, stack, size, lived_us=None, at_ms=None, count=1, rate=None, tid=1, address=None):
-        """COUNT samples of SIZE bytes, live, or freed LIVED_US after they were made."""
+        """Adds COUNT samples of SIZE bytes, live or freed after LIVED_US."""
         rate = rate or self.rate
         sums = self.sums.setdefault(stack, Sums())
         for _ in range(count):
@@ -197,14 +197,14 @@ class Recording:
         return tid
 
     def name(self, text):
-        """The number of a name, the same for the same text."""
+        """The number of a name; equal texts have equal numbers."""
         if text not in self.names:
             self.names.append(text)
         return self.names.index(text) + 1
 
     def symbol(self, path, address, frames, build_id=b""):
-        """Kept names: FRAMES, (function, file, line, inlined) innermost first, at file address ADDRESS of the module PATH, or at
-        an address of the kernel where that is None."""
+        """Adds kept names: FRAMES, (function, file, line, inlined) innermost first, at file address ADDRESS of the module PATH, or
+        at an address of the kernel if PATH is None."""
         def number(of, what):
             if what not in of:
                 of.append(what)
@@ -219,7 +219,7 @@ class Recording:
         return self.start_ns + round(at_ms * 10**6)
 
     def event(self, tid, at_ms, code, *fields):
-        """An event AT_MS after the start; those of a thread in order. Values are given as they are."""
+        """Adds an event AT_MS after the start, in the order of its thread. Values are not checked."""
         fields = fields if code != VALUE else (fields[0], zigzag(fields[1]))
         self.events.setdefault(tid, []).append((self.moment(at_ms), code, fields))
         return self
@@ -229,19 +229,19 @@ class Recording:
         return self.event(tid, at_ms + ms, POLL_END)
 
     def turn(self, tid, at_ms, ms, kind=EPOLL, returned=1):
-        """A turn of a loop that comes back from its wait at AT_MS and waits again MS later."""
+        """Adds a turn of a loop: its wait ends at AT_MS, and the next one begins MS later."""
         self.event(tid, at_ms, UNPARK, returned + 1)
         return self.event(tid, at_ms + ms, PARK, kind)
 
     def cpu(self, tid, at_ms, stack, ms=10.0, count=1, pid=None, cpu=0):
-        """COUNT samples, MS apart from AT_MS on, each standing for MS of CPU time."""
+        """Adds COUNT samples from AT_MS on, MS apart; each stands for MS of CPU time."""
         for i in range(count):
             self.samples.append((CPU, 0, tid, self.pid if pid is None else pid, self.moment(at_ms + i * ms),
                                  round(ms * 10**6), stack, cpu))
         return self
 
     def off(self, tid, at_ms, stack, ms=0.0, preempted=False, pid=None, cpu=0):
-        """Off the CPU from AT_MS on for MS; 0: it did not come back."""
+        """Adds a period off the CPU from AT_MS on for MS; 0: it does not end."""
         self.samples.append((OFF, PREEMPTED if preempted else 0, tid, self.pid if pid is None else pid,
                              self.moment(at_ms), round(ms * 10**6), stack, cpu))
         return self
@@ -253,14 +253,14 @@ class Recording:
         return self.has_definitions and e[1] in DEFINING
 
     def _definition_chunks(self):
-        """Payloads of chunks, in each of which several threads have parts."""
+        """Payloads of chunks that contain parts of several threads."""
         parts = [payload for _, payload in self._event_chunks(self._is_definition, PART - CHUNK_HEAD)]
         for number in range(0, len(parts), PARTS):
             yield b"".join((struct.pack("<IIQQ5Q", DEFINITIONS, 1, number + i, len(part), *[0] * 5) + part).ljust(PART, b"\0")
                            for i, part in enumerate(parts[number:number + PARTS]))
 
     def _event_chunks(self, chosen, room=PAYLOAD):
-        """(time of its first event, payload) of every chunk of the CHOSEN events."""
+        """(time of the first event, payload) of each chunk of the CHOSEN events."""
         for tid, events in self.events.items():
             out, first, count = b"", 0, 0
             for at, code, fields in filter(chosen, events):
@@ -421,7 +421,7 @@ def functions_of(program):
 
 
 def calls_of(program):
-    """{function: address behind its first call}."""
+    """{function: address after its first call}."""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(program)], check=True,
                           capture_output=True, text=True).stdout
     found, name, called = {}, None, False
@@ -444,7 +444,7 @@ def build_id_of(program):
 
 
 class Program:
-    """An ELF file pretended to be mapped, so that made-up stacks get real names."""
+    """Pretends that an ELF file is mapped, so that artificial stacks get real names."""
 
     def __init__(self, rec, path, base=0x555555554000):
         self.base, self.functions, self.calls = base, functions_of(path), calls_of(path)
@@ -452,7 +452,7 @@ class Program:
         rec.module(str(path), base, end & ~4095, base, build_id_of(path))
 
     def pc(self, name, offset=None):
-        """A return address in function NAME: OFFSET bytes into it, else behind its first call."""
+        """A return address in function NAME: OFFSET bytes after its begin, or after its first call."""
         address, size = self.functions[name]
         if offset is None:
             return self.base + self.calls.get(name, address + size - 1)
@@ -463,7 +463,7 @@ class Program:
 
 
 def write_events(path, count, threads):
-    """COUNT events of THREADS that poll four tasks and park, 250 ns from one to the next."""
+    """Adds COUNT events of THREADS that poll four tasks and park, 250 ns apart."""
     rec = Recording(flags=HAS_EVENTS, ticks_per_ns=2.5)
     names = [rec.name(text) for text in ("accept", "read", "write", "timer")]
     turn = event(UNPARK, 625, 2)

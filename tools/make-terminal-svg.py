@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the moving picture of README.md from real output of piano.
+"""Makes the animation of README.md from real output of piano.
 
 usage: tools/make-terminal-svg.py FILE.svg
 

@@ -1,6 +1,6 @@
-/* For bench/attach.py: THREADS threads, of which one in four allocates now and then and the others
- * wait. One more reads the clock all the time. On each line of input it says the largest distance
- * between two readings since the last line, in nanoseconds: how long it stood still. */
+/* For bench/attach.py: THREADS threads. One in four allocates now and then, and the others wait. One
+ * more thread reads the clock all the time. For each line of input, the program prints the largest gap
+ * between two readings since the last line, in nanoseconds: how long the thread was stopped. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
-/* Functions of known length, for checking what a profiler says about them.
+/* Functions of known length, to check the figures of a profiler.
  *
- * Each has a twin that does the same and is never instrumented. The program times the twins itself (clock_gettime around many
- * calls, nothing inside), in turns with calls of the others, and prints `name calls least mean` lines: the truth, of the same
- * moments as what the profiler saw. */
+ * Each has a twin that does the same and is never instrumented. The program times the twins (clock_gettime around many
+ * calls), alternately with calls of the instrumented functions, and prints `name calls least mean` lines: the truth
+ * for the same period that the profiler saw. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "chain.h"
 
 enum {
-    CHILDREN = 50000, /* of each call of a parent */
+    CHILDREN = 50000, /* calls that each call of a parent makes */
     PARENTS = 20,
 };
 
@@ -69,7 +69,7 @@ __attribute__((noinline)) void parent_of_allocs(void)
     ALLOCATIONS(malloc, free);
 }
 
-/* What a profiler puts in place of malloc is not the twin's. */
+/* The twin calls glibc's malloc directly, not a profiler's. */
 void *__libc_malloc(size_t size);
 void __libc_free(void *p);
 
@@ -80,8 +80,8 @@ TWIN void twin_of_parent_of_allocs(void)
 
 struct spent {
     double
-        least; /* of a hundred pieces: interruptions only ever add, and there is one in every millisecond or two */
-    double mean; /* what a profiler that adds up everything can know */
+        least; /* of a hundred pieces: interruptions only add time, and one comes every millisecond or two */
+    double mean; /* what a profiler that times every call measures */
 };
 
 static void call(void (*body)(void), int calls)
@@ -90,7 +90,7 @@ static void call(void (*body)(void), int calls)
         body();
 }
 
-/* Of the TWIN. BODY is called as often, before or after it. */
+/* Times the TWIN. BODY is called as often, before or after it. */
 static struct spent per_call(void (*body)(void), void (*twin)(void), int calls)
 {
     struct spent ns = {1e18, 0};
@@ -111,7 +111,7 @@ static struct spent per_call(void (*body)(void), void (*twin)(void), int calls)
     return ns;
 }
 
-/* What the calls cost is the caller's; DIFFERENT is what of NS is not the function's own. */
+/* The cost of the calls belongs to the caller. DIFFERENT is the part of NS that belongs to callees. */
 static void tell(const char *name, int calls, struct spent ns, double different)
 {
     printf("%s %d %.2f %.2f\n", name, calls, ns.least - different, ns.mean - different);

@@ -1,4 +1,4 @@
-/* Work of a known length, and the clocks the benchmark programs time it with. */
+/* Work of a known length, and the clocks that the benchmark programs use. */
 #ifndef PIANO_BENCH_CHAIN_H
 #define PIANO_BENCH_CHAIN_H
 
@@ -11,8 +11,8 @@
 
 CHAIN_STATE uint64_t state = 1;
 
-/* A chain of dependent multiplications: its length does not depend on what runs around it. A macro,
- * so that no profiler can take it for a function of its own. */
+/* A chain of dependent multiplications. Its time does not depend on the code around it. It is a macro,
+ * so that no profiler sees it as a function. */
 #define CHAIN(steps)                                                                               \
     do {                                                                                           \
         uint64_t x = state;                                                                        \

@@ -1,5 +1,5 @@
-/* Events of one kind, and two reads of the counter, in turns: usage: events_load KIND PAIRS. Prints the nanoseconds of CPU time
- * that one read of the counter and one event took, the loop included. Linked with libpiano.so. */
+/* usage: events_load KIND PAIRS. Alternates between two events of one kind and two reads of the counter. Prints the CPU
+ * nanoseconds per read of the counter and per event, including the loop. Linked with libpiano.so. */
 #include <piano.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* Three ways for a free to know that its block was not sampled, each in the smallest interposer that could use it:
+/* Three ways for free() to detect that a block was not sampled, each in a minimal interposer:
  *
  *   -DWAY=1  counts of sampled blocks per page of memory (what piano does, heap/filter.h)
  *   -DWAY=2  a Bloom filter: 2^20 bits, all bits of the address mixed, two bits in one cache line; cleared and filled again
  *            from the table of sampled blocks when a quarter of it is set
- *   -DWAY=3  sampled blocks begin at a page boundary (memalign), others hardly ever do
+ *   -DWAY=3  sampled blocks begin at a page boundary (memalign), other blocks rarely do
  *
- * One block in 512 KB is sampled, at fixed distances, and remembered in a small table under a lock: what happens to
- * sampled blocks is not what is compared here. */
+ * Samples one block per 512 KB, at fixed distances, and keeps it in a small table under a lock. The cost of sampled
+ * blocks is not compared here. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -1,14 +1,14 @@
-/* Allocates and frees as told, and says how long that took: `heap_load MODE PAIRS THREADS [turns]`.
+/* usage: heap_load MODE PAIRS THREADS [turns]. Allocates and frees, and prints the CPU time.
  *
- *   live       random sizes of 16 to 256 bytes, each replaces one of 20 000 live blocks of the thread: the caches are as
- *              busy as in a real program
+ *   live       random sizes of 16 to 256 bytes; each block replaces one of 20 000 live blocks of the thread, so that
+ *              the caches are as busy as in a real program
  *   immediate  the block is freed at once: the allocator's fastest path
  *
- * Every malloc is 12 calls deep, on one of 64 paths that change now and then; compiled without frame pointers. Prints the CPU ns of a pair, and the most
- * memory it had.
+ * Every malloc is 12 calls deep, on one of 64 paths that change now and then; compiled without frame pointers. Prints
+ * the CPU ns per pair and the peak memory.
  *
- * With `turns`, every other thousand pairs go to glibc's own functions, past whatever is preloaded, and are told apart: the same
- * heap, lying where it happens to lie, and the same moments. Not for other allocators, whose blocks glibc cannot free. */
+ * With `turns`, every other thousand pairs call glibc directly, bypass the preloaded library, and are timed separately: same heap,
+ * same addresses, same period. Not for other allocators, because glibc cannot free their blocks. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { TURN = 4096 };
 
 static int immediate, turns;
 static uint64_t pairs;
-static double spent[2]; /* ns of all threads: as preloaded, and glibc's own */
+static double spent[2]; /* ns of all threads: in preloaded functions, and in glibc's */
 static double count[2]; /* of pairs */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int is_plain;
@@ -109,7 +109,7 @@ static void *work(void *arg)
     for (uint64_t i = 0; i < pairs; i++) {
         if (turns && i % TURN == 0) {
             double now = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
-            if (i > pairs / 10) { /* the heap has grown by then */
+            if (i > pairs / 10) { /* only after the heap has grown */
                 mine[is_plain] += now - begun;
                 mine_count[is_plain] += TURN;
             }

@@ -1,5 +1,5 @@
-/* A server that is watched. For SECONDS: EVENTS turns of a poll loop a second, a block allocated in
- * each and every hundredth kept, THREADS threads that burn half of a CPU together. */
+/* A server to watch. Runs for SECONDS: a poll loop with EVENTS turns per second that allocates a block
+ * per turn and keeps every hundredth, and THREADS threads that together use half a CPU. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>

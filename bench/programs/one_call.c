@@ -1,4 +1,4 @@
-/* The least program there is to instrument: what does being profiled cost before any work? */
+/* The smallest program to instrument. Shows the fixed cost of profiling. */
 static __attribute__((noinline)) int answer(void)
 {
     return 0;

@@ -1,15 +1,15 @@
-/* Loads that show what one enter+exit of a probe costs.
+/* Loads that show the cost of one enter+exit pair of a probe.
  *
  *   probe leaf N     N calls of a 4 ns leaf
- *   probe fib N      fib(N), some 1.3 ns a call
+ *   probe fib N      fib(N), about 1.3 ns per call
  *   probe game N     N frames of 1.1 ms over ten functions of 12 ns to 1 us
- *   probe frames N   N frames of 11 us over the same: what frames themselves cost shows here
+ *   probe frames N   N frames of 11 us over the same functions: shows the cost of frames
  *
- * Prints `calls cpu_ns wall_ns` of the loop alone. So neither the start-up of a profiler nor what it
- * writes at the end is in the figure, and heavy ones can be given fewer calls.
+ * Prints `calls cpu_ns wall_ns` of the loop only. The figure does not include a profiler's start-up and
+ * what it writes at the end, so that fewer calls are enough for slow profilers.
  *
- * With -DBARE every function reads the TSC at its begin and at its end and adds up the difference: the least that
- * timing every call can cost. */
+ * With -DBARE every function reads the TSC at its begin and at its end and adds up the difference: the minimum
+ * cost of timing every call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-"""Work for an interpreter, by name: prints what came out, which must be the same whatever watches it."""
+"""Loads for an interpreter, by name. Prints a result that must be the same under every profiler."""
 import sys
 
 
 def objects(n):
-    """Small objects that come and go, some of which stay: dicts, lists, strings."""
+    """Allocates and frees small objects, and keeps some: dicts, lists, strings."""
     kept, total = [], 0
     for i in range(n):
         row = {"id": i, "name": f"user {i}", "tags": [str(i % 7), str(i % 11)], "score": i * 0.5}
@@ -14,7 +14,7 @@ def objects(n):
 
 
 def text(n):
-    """JSON there and back."""
+    """Writes JSON and parses it."""
     import json
 
     rows = [{"id": i, "text": "x" * (i % 40), "list": list(range(i % 12))} for i in range(n // 40)]
@@ -22,7 +22,7 @@ def text(n):
 
 
 def calls(n):
-    """Functions that call each other, and allocate next to nothing."""
+    """Functions that call each other and allocate almost nothing."""
 
     def fib(k):
         return k if k < 2 else fib(k - 1) + fib(k - 2)

@@ -1,7 +1,7 @@
-/* What two clock reads cost around a body, and what they say about it.
+/* Measures the cost of two clock reads around a body, and the error of the time between them.
  *
- * Prints a line for each way to read: `cost` in ns of the pair beyond the bare body of no steps, and for
- * each other length of the body how much the window shows beyond it. All are minima of many rounds. */
+ * Prints a line for each way to read: `cost`, the ns of the pair beyond an empty body, and for
+ * each other length of the body how much the measured time exceeds it. All are minima of many rounds. */
 #define _GNU_SOURCE
 #include <stdio.h>
 

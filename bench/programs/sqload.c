@@ -1,6 +1,6 @@
 /* A query load on SQLite: inserts, an index, a join with aggregates, text search, updates; all in
- * memory. Prints a digest of every value that was read, which must not depend on how it was built;
- * `cpu_ns wall_ns` of all of it goes to stderr.
+ * memory. Prints a digest of all values that it read, which must be the same for every build, and
+ * `cpu_ns wall_ns` to stderr.
  *
  *   sqload TURNS */
 #include <stdio.h>

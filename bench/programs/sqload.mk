@@ -1,5 +1,5 @@
-# The load linked at four places: the same code, 16 bytes further on each time. Where code lies changes how fast it runs by some
-# percent, which is as much as few probes cost.
+# Links the load at four places, each 16 bytes after the previous one. The address of code changes its speed by some percent,
+# which is as much as the cost of a few probes.
 PLACES := 16 32 48 64
 all: $(PLACES:%=sqload.%)
 $(PLACES:%=sqload.%): sqload.%: place.%.s sqlite3.o sqload.o

@@ -1,5 +1,5 @@
-/* Threads that are made and joined, one at a time: usage: threads_load COUNT. Prints the nanoseconds that one took, by the clock
- * and in CPU time of the process. */
+/* usage: threads_load COUNT. Creates and joins threads, one at a time. Prints the nanoseconds per thread: wall time, and CPU
+ * time of the process. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

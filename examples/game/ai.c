@@ -17,7 +17,7 @@ static struct vec2 choose_prey(struct world *world, const struct entity *hunter)
     for (size_t i = 0; i < count; i++) {
         const struct entity *other = &world->entities[near[i]];
         float distance = vec2_length(vec2_sub(other->pos, hunter->pos));
-        /* Not the one underfoot: a chase of no steps is no chase. */
+        /* Skips a critter on the same tile, because its path would have no steps. */
         if (other->kind == KIND_CRITTER && distance > 2 * TILE_SIZE && distance < nearest) {
             prey = other;
             nearest = distance;

@@ -1,7 +1,7 @@
 /* The pack is made at start-up, as a build step would make it. The cache is smaller than the pack
  * and drops what was unused for longest. A miss loads the sprite on the spot, in the middle of a
  * frame: unpack, verify, colour, build the smaller sizes. When the camera enters a new region
- * several sprites miss at once, and that frame stalls. That is the fault to find in this game. */
+ * several sprites miss at once, and that frame stalls. This is the fault to find in this game. */
 #include "assets.h"
 
 #include <stdlib.h>

@@ -31,8 +31,8 @@ struct asset_cache {
 struct asset_pack *asset_pack_create(unsigned seed);
 void asset_pack_free(struct asset_pack *pack);
 
-/* The sprite, loaded when it is not there yet; NULL when it cannot be. It stays valid until the
- * next call. */
+/* Returns the sprite, and loads it if necessary; NULL if that fails. It stays valid until the next
+ * call. */
 const struct sprite *asset_get(struct asset_cache *cache, unsigned id, unsigned now);
 void asset_cache_clear(struct asset_cache *cache);
 

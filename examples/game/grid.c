@@ -43,7 +43,7 @@ void grid_rebuild(struct grid *grid, const struct vec2 *positions, size_t stride
     }
     for (size_t cell = 0; cell < cells; cell++)
         grid->starts[cell + 1] += grid->starts[cell];
-    /* Backwards, so that each start ends up where its cell begins, and members stay in order. */
+    /* Goes backwards, so that `starts` holds the beginning of each cell, and members keep their order. */
     uint32_t *ends = grid->starts + 1;
     for (size_t i = count; i-- > 0;)
         grid->members[--ends[grid->cell_of[i]]] = (uint32_t)i;

@@ -1,4 +1,4 @@
-/* A spatial grid: which entities are near a point, without looking at all of them. */
+/* A spatial grid: finds the entities near a point without visiting all of them. */
 #ifndef GAME_GRID_H
 #define GAME_GRID_H
 
@@ -10,7 +10,7 @@
 enum { GRID_CELL = 16 };
 
 struct grid {
-    unsigned width;    /* cells a side */
+    unsigned width;    /* cells per side */
     uint32_t *starts;  /* width * width + 1 offsets into `members` */
     uint32_t *members; /* entity numbers, cell after cell */
     uint32_t *cell_of; /* for each entity */
@@ -23,7 +23,7 @@ void grid_release(struct grid *grid);
 /* Sorts COUNT positions, STRIDE bytes apart, into cells. */
 void grid_rebuild(struct grid *grid, const struct vec2 *positions, size_t stride, size_t count);
 
-/* Writes up to MAX numbers of entities whose cells touch the square around CENTRE; how many. */
+/* Writes up to MAX numbers of entities whose cells touch the square around CENTRE. Returns the count. */
 size_t grid_query(const struct grid *grid, struct vec2 centre, float reach, uint32_t *out,
                   size_t max);
 

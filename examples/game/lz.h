@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most that `lz_pack` can make of LEN bytes. */
+/* The maximum size of LEN bytes after `lz_pack`. */
 static inline size_t lz_bound(size_t len)
 {
     return len + len / 128 + 1;
@@ -13,7 +13,7 @@ static inline size_t lz_bound(size_t len)
 
 size_t lz_pack(const uint8_t *src, size_t len, uint8_t *dst);
 
-/* 0, or -EINVAL when SRC is not LEN bytes packed. */
+/* Returns 0, or -EINVAL if SRC is not packed from LEN bytes. */
 int lz_unpack(const uint8_t *src, size_t src_len, uint8_t *dst, size_t len);
 
 #endif

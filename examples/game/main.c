@@ -1,5 +1,5 @@
-/* A small game without a screen, made to be profiled: it simulates, draws into memory, and prints a
- * checksum of what it did, so that two builds of it can be compared.
+/* A small game without a screen, an example to profile. It simulates, draws into memory, and prints a
+ * checksum of its state, so that two builds can be compared.
  *
  *     game [--frames N] [--seed S] [--fps N]
  *

@@ -8,7 +8,7 @@
 enum { TILES = MAP_TILES * MAP_TILES, UNREACHED = UINT16_MAX };
 
 struct open_tile {
-    uint16_t rank; /* steps so far + at least as many still to go */
+    uint16_t rank; /* steps so far + lower bound of the remaining steps */
     uint16_t tile;
 };
 
@@ -74,7 +74,7 @@ static bool explore(struct search *search)
         if (tile == search->goal)
             return true;
         if (next.rank > steps + estimate(tile, search->goal))
-            continue; /* a shorter way here was found since */
+            continue; /* stale: a shorter way was found since */
         /* The border is all wall, so no neighbour falls off the map. */
         reach(search, (uint16_t)(tile - 1), tile, (uint16_t)(steps + 1));
         reach(search, (uint16_t)(tile + 1), tile, (uint16_t)(steps + 1));

@@ -27,7 +27,7 @@ static inline bool map_blocked(const struct map *map, struct vec2 at)
     return map->wall[(int)at.y / TILE_SIZE][(int)at.x / TILE_SIZE];
 }
 
-/* malloc'd; NULL when there is no way (or no memory). */
+/* Allocates the path; NULL if there is none (or no memory). */
 struct path *path_find(const struct map *map, struct vec2 from, struct vec2 to);
 
 #endif

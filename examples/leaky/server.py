@@ -1,4 +1,4 @@
-"""A server that answers requests, and remembers more of them than it should."""
+"""A server that answers requests and keeps too many of them in memory."""
 import json
 import sys
 

@@ -60,7 +60,7 @@ bool deque_push(struct deque *d, void *item)
     if (!a)
         return false;
     atomic_store_explicit(item_at(a, bottom), item, memory_order_relaxed);
-    /* Pairs with the acquire of `bottom` in deque_steal: who sees the place sees what is in it. */
+    /* Pairs with the acquire of `bottom` in deque_steal: a thief that sees the slot sees the item. */
     atomic_store_explicit(&d->bottom, bottom + 1, memory_order_release);
     return true;
 }
@@ -77,7 +77,7 @@ void *deque_take(struct deque *d)
         item = atomic_load_explicit(item_at(a, bottom), memory_order_relaxed);
     if (top < bottom)
         return item;
-    /* The last one, for which a thief may have come too, or none. */
+    /* The deque is empty or has one item, which a thief may take at the same time. */
     if (top == bottom && !atomic_compare_exchange_strong_explicit(
                              &d->top, &top, top + 1, memory_order_seq_cst, memory_order_relaxed))
         item = NULL;

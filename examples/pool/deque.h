@@ -1,6 +1,6 @@
 /* A work-stealing deque after Chase and Lev, with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (2013): the owner pushes
- * and takes at the bottom, anyone steals at the top. It grows; an array that was outgrown stays until the end, since a thief may
- * still look at it. */
+ * and takes at the bottom, other threads steal at the top. When it grows, the old array is kept until the end, because a thief may
+ * still read it. */
 #ifndef POOL_DEQUE_H
 #define POOL_DEQUE_H
 
@@ -23,9 +23,9 @@ struct deque {
 
 bool deque_init(struct deque *d);
 void deque_destroy(struct deque *d);
-bool deque_push(struct deque *d, void *item); /* by the owner; false: no memory */
-void *deque_take(struct deque *d);            /* by the owner; NULL when it is empty */
-void *deque_steal(struct deque *d);           /* by anyone; NULL when it is empty */
-size_t deque_depth(const struct deque *d);    /* about now */
+bool deque_push(struct deque *d, void *item); /* owner only; false if there is no memory */
+void *deque_take(struct deque *d);            /* owner only; NULL if the deque is empty */
+void *deque_steal(struct deque *d);           /* any thread; NULL if the deque is empty */
+size_t deque_depth(const struct deque *d);    /* approximate */
 
 #endif

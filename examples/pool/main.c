@@ -1,5 +1,5 @@
-/* Requests on a pool of workers: each is cut into chunks, which are tasks of their own, and waits for them; the last chunk wakes
- * it. One task in between takes 80 ms, and whoever is behind it in its worker's queue waits that long.
+/* Requests on a pool of workers. Each request spawns its chunks as separate tasks and waits for them; the last chunk wakes it. One
+ * other task takes 80 ms, and the tasks after it in its worker's queue wait that long.
  *
  *   pool [REQUESTS [WORKERS]]
  */
@@ -12,7 +12,7 @@
 enum { CHUNKS = 8, CHUNK_BYTES = 4096, SLOW_MS = 80 };
 
 struct request {
-    struct pool_task task; /* first: what is released is the request */
+    struct pool_task task; /* first, so that releasing it releases the request */
     _Atomic unsigned left;
     _Atomic unsigned sum;
     unsigned polls;
@@ -53,7 +53,7 @@ static enum pool_result add_up(struct pool_task *task)
     return POOL_DONE;
 }
 
-/* First it hands out its work, then it is woken for the answer. */
+/* The first poll spawns the chunks; the second, after the wake, computes the answer. */
 static enum pool_result serve(struct pool_task *task)
 {
     struct request *r = (struct request *)task;

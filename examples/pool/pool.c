@@ -1,10 +1,10 @@
-/* Every worker has a deque of its own; what it spawns or wakes goes there, and what others do goes into one queue for all. A
- * worker that finds nothing, nor anything to steal, parks.
+/* Every worker has a deque for the tasks that it spawns or wakes. Tasks from other threads go into one shared queue. A
+ * worker that finds no task and can steal none parks.
  *
- * PARKING. A sleeper counts itself first and looks for work once more then; whoever has new work puts it in place first and looks
- * for sleepers then. With a fence between the two steps of both, one of them sees the other.
+ * PARKING. A worker first counts itself as a sleeper and then looks for work again. A thread with new work first queues it and then
+ * looks for sleepers. Both have a fence between their two steps, so at least one of them sees the other.
  *
- * A task is in one queue at most: `state` says whether it is queued, polled, or waits, and whether it was woken in between. */
+ * A task is in at most one queue. `state` says whether it is queued, polled or waiting, and whether it was woken while polled. */
 #include "pool.h"
 
 #include <pthread.h>
@@ -21,16 +21,16 @@ struct worker {
     struct pool *pool;
     pthread_t thread;
     unsigned number;
-    unsigned victim; /* who is robbed next */
+    unsigned victim; /* the worker to steal from next */
 };
 
 struct pool {
     unsigned count;
     _Atomic size_t alive; /* tasks not done yet */
     _Atomic unsigned sleepers;
-    pthread_mutex_t lock; /* for all that follows */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t work, idle;
-    struct pool_task *first, **last; /* tasks that come from outside */
+    struct pool_task *first, **last; /* tasks from threads outside the pool */
     size_t outside;
     bool ending;
     struct worker workers[];
@@ -118,7 +118,7 @@ static bool is_work(struct pool *p)
     return p->first != NULL;
 }
 
-/* False when the pool ends. */
+/* Returns false when the pool ends. */
 static bool park(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -151,7 +151,7 @@ static void poll_task(struct pool *p, struct pool_task *task)
     enum pool_result result = task->function(task);
     TRACE_END();
     if (result == POOL_DONE) {
-        TRACE_DONE(task); /* before there can be another task at its address */
+        TRACE_DONE(task); /* before another task can get its address */
         if (task->release)
             task->release(task);
         task_done(p);
@@ -240,7 +240,7 @@ void pool_spawn(struct pool *p, struct pool_task *task, pool_function *function,
     enqueue(p, task);
 }
 
-/* Told before anyone can know of it, or the poll could come before its reason. */
+/* Reported before the task is queued. Otherwise its poll could come before its spawn. */
 void pool_wake(struct pool_task *task)
 {
     struct pool *p = task->pool;

@@ -1,4 +1,4 @@
-/* What the pool tells piano, if piano is there: without it, each call is a test of a pointer. */
+/* The pool's calls of piano. Without libpiano.so, each call only tests a pointer. */
 #include <piano.h>
 #include <stdio.h>
 #pragma weak piano_worker_start

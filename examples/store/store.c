@@ -1,9 +1,9 @@
-/* A key-value server with two faults. It keeps a copy of every request for ever, so it grows. And every
- * 70000 requests it sorts all its values on the thread that serves, so every client waits.
+/* A key-value server with two faults. It never frees its copies of requests, so it grows. And every
+ * 70000 requests it sorts all its values on the serving thread, so all clients wait.
  *
  *   store [REQUESTS]
  *
- * It is its own client: four threads send requests over socket pairs until so many (300000) are answered. */
+ * It is its own client: four threads send requests over socket pairs until REQUESTS (300000) are answered. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ enum {
     CLIENTS = 4,
     KEYS = 1 << 18,
     COMPACT_EVERY = 70000,
-    AUDIT_KEEP = 0, /* how many requests the audit log keeps; 0: all of them */
+    AUDIT_KEEP = 0, /* the number of requests that the audit log keeps; 0: all */
 };
 
 struct request {

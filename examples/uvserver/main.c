@@ -1,10 +1,10 @@
-/* A server on libuv that does what a server should not: one of its callbacks computes for 50 ms, and one sleeps that long. While
- * either does, nobody else is served.
+/* A libuv server with two faults: one callback computes for 50 ms, and one sleeps for 50 ms. The server
+ * answers no other client in that time.
  *
  *   uvserver [TURNS]
  *
- * It echoes what it is sent on a port of 127.0.0.1 that it prints, and is its own client: a timer starts a turn, which sends
- * one line, waits for the echo, and has a thread of the pool add up what came back. After so many turns (10) it ends. */
+ * It is an echo server on a port of 127.0.0.1, which it prints, and its own client. A timer starts a turn, which sends
+ * one line, waits for the echo, and lets a thread of the pool add up its bytes. It ends after TURNS (10). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void on_connection(uv_stream_t *listener, int status)
     check(uv_read_start((uv_stream_t *)peer, alloc_buffer, on_request), "read");
 }
 
-/* ---- what makes it slow ---- */
+/* ---- the slow callbacks ---- */
 
 static void on_compute(uv_timer_t *timer)
 {

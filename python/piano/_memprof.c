@@ -1,10 +1,10 @@
-/* The extension: piano.h for Python, and nothing else.
+/* The extension module: calls the functions of piano.h.
  *
- * It is not linked with libpiano.so. The library has to be in the process from its first moment on (LD_PRELOAD), or its hooks
- * see nothing; so the one that is there is looked for, and where there is none, nobody can call anything. Functions
- * return what the library returns; what is an error, and how it is put, is decided in memprof/__init__.py.
+ * It is not linked with libpiano.so. The library's hooks only work if LD_PRELOAD loads it when the process starts, so this
+ * module looks up the functions of the loaded library. Without the library, the functions below return -ENOSYS or None.
+ * Functions return what the library returns; memprof/__init__.py turns errors into exceptions.
  *
- * What is made here for the caller is not sampled: a profile should not be full of profiles. */
+ * Allocations that py_blocks makes for its result are not sampled, so that a profile does not contain profiles. */
 #include <Python.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -131,7 +131,7 @@ static PyObject *py_stats(PyObject *self, PyObject *unused)
                          s.walked_frames, "walks_cut", s.walks_cut, "least_depth", s.least_depth);
 }
 
-/* All blocks at once, before the first Python object is made of them: that takes a while, and they come and go. */
+/* Copies all blocks before it creates Python objects, because that takes time and blocks are freed in the meantime. */
 struct list {
     struct piano_heap_block *all;
     size_t count, room;
@@ -213,7 +213,7 @@ static PyObject *py_blocks(PyObject *self, PyObject *unused)
     return result;
 }
 
-/* Takes both. */
+/* Consumes the references to NAME and PATH. */
 static PyObject *described(PyObject *name, PyObject *path, unsigned long long where, int is_python)
 {
     PyObject *result =
@@ -224,15 +224,15 @@ static PyObject *described(PyObject *name, PyObject *path, unsigned long long wh
     return result;
 }
 
-/* Names of Python are UTF-8 here, whatever the locale is; bytes that are none are what they were. */
+/* Python's names are UTF-8, independent of the locale. Invalid bytes become surrogates, as in file names. */
 static PyObject *python_text(const char *text)
 {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-/* What lies at the call before a return address: the name of its function and of its file, either of them None, how far
- * into the file's memory it is, and False. Names are those the dynamic linker knows; native lines are known to `piano report`
- * alone. Of a function of Python: its name, its source file, the line, and True. */
+/* Returns (function, file, offset in the loaded file, False) for the call before a return address. Function and file may be
+ * None. The names come from the dynamic linker; only `piano report` finds native lines. For a Python function: (name, source
+ * file, line, True). */
 static PyObject *py_resolve(PyObject *self, PyObject *arg)
 {
     (void)self;
@@ -257,13 +257,13 @@ static PyMethodDef methods[] = {
     {"stop", py_stop, METH_NOARGS, "piano_heap_stop: 0 or a negative errno."},
     {"shutdown", py_shutdown, METH_NOARGS, "piano_heap_shutdown: 0 or a negative errno."},
     {"recording", py_recording, METH_NOARGS, "The path of the recording, or None."},
-    {"ignore", py_ignore, METH_O, "What this thread allocates is not sampled, or again."},
+    {"ignore", py_ignore, METH_O, "True: stop sampling this thread's allocations. False: resume."},
     {"stats", py_stats, METH_NOARGS, "piano_heap_stats, or None without a recording."},
     {"blocks", py_blocks, METH_NOARGS,
      "(blocks, stacks) or None. A block is (address, size, bytes, objects, birth_ns, thread, "
      "stack)."},
     {"resolve", py_resolve, METH_O,
-     "(function, file, offset or line, whether it is Python's) of a return address."},
+     "(function, file, offset or line, is_python) of a return address."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -272,7 +272,7 @@ static struct PyModuleDef module = {
     .m_size = -1,          .m_methods = methods,
 };
 
-PyMODINIT_FUNC PyInit__memprof(void); /* Python.h declares it for nobody */
+PyMODINIT_FUNC PyInit__memprof(void); /* for -Wmissing-prototypes */
 PyMODINIT_FUNC PyInit__memprof(void)
 {
     find_all();

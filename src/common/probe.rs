@@ -35,6 +35,9 @@ mod __piano {
     pub fn register(unit: &'static Unit) {
         unsafe { __piano_register(unit) }
     }
+    pub fn note_allocator() {
+        unsafe { __piano_counts_allocator() }
+    }
     #[repr(C)]
     struct Head {
         left: i32,
@@ -147,9 +150,14 @@ mod __piano {
     pub fn tie<T: Tie>(value: T) -> T {
         value.tie()
     }
+    /* A larger value is in memory in any case, and copying it would take longer than the call. */
+    const MOST_HELD: usize = 64;
     #[inline(always)]
     pub fn hold<T>(value: T) -> T {
         let mut value = value;
+        if core::mem::size_of::<T>() == 0 || core::mem::size_of::<T>() > MOST_HELD {
+            return value;
+        }
         let place = &mut value as *mut T as *mut u8;
         unsafe {
             #[cfg(target_arch = "x86_64")]
@@ -159,7 +167,7 @@ mod __piano {
         }
         value
     }
-    /* An async function: each poll is a call, and what is awaited is not its time. */
+    /* An async function or block: each poll is a call, and what is awaited is not its time. */
     pub struct Polled<F>(F, &'static At);
     #[inline(always)]
     pub fn polled<R, F: core::future::Future<Output = R>>(at: &'static At, future: F) -> Polled<F> {
@@ -241,5 +249,6 @@ mod __piano {
         fn __piano_exit(kept: *mut u8);
         fn __piano_count_alloc(bytes: usize);
         fn __piano_count_free(bytes: usize);
+        fn __piano_counts_allocator();
     }
 }

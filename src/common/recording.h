@@ -183,6 +183,16 @@ struct piano__fired {
     char what[160]; /* the task and its thread; ends with a NUL */
 };
 
+/* Limits on the further processes that are recorded, in the recording of the program. They all map it
+ * and change `count`, `refused` and `chunks` (relaxed: counters). */
+struct piano__rec_family {
+    uint32_t most;    /* processes with recordings at a time; 0: no limits */
+    uint32_t count;   /* how many there are, without those whose recordings were removed */
+    uint64_t refused; /* processes beyond */
+    int64_t chunks;   /* that all of them together may still claim */
+    uint64_t emptied; /* processes that removed their recordings, with nothing in them */
+};
+
 struct piano__rec_header {
     char magic[8];
     uint32_t version;
@@ -225,6 +235,12 @@ struct piano__rec_header {
     uint64_t ended_ns;
     uint64_t fired; /* how often a condition came true: time n, from 0, is in `fires[n % 4]` */
     struct piano__fired fires[4];
+    /* CLOCK_MONOTONIC when `piano record` started: the same in the recordings of all processes of
+     * one command. Written by the tool at the end; 0: unknown. */
+    uint64_t session_ns;
+    struct piano__rec_family family;
+    /* CPU time of this process alone as the kernel counts it, written by the tool; 0: unknown. */
+    uint64_t process_cpu_ns;
 };
 
 /* Returns the largest number of chunks that the recording may have. */

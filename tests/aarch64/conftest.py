@@ -1,7 +1,7 @@
-"""Tests with programs of two machines: this one, and an emulated aarch64. `tests/run aarch64` starts them where the kernel
-hands programs for aarch64 to qemu (tests/aarch64/emulated).
+"""Tests with programs for two machines: this one, and an emulated aarch64. `tests/run aarch64` runs them if the kernel
+passes programs for aarch64 to qemu (tests/aarch64/emulated).
 
-The helpers are those of tests/e2e, with a tool and a compiler for each machine."""
+Uses the helpers of tests/e2e, with a tool and a compiler for each machine."""
 from __future__ import annotations
 
 import importlib.util
@@ -38,7 +38,7 @@ class Machine:
 
 
 HERE = Machine(platform.machine(), ROOT / "build", ["/usr/bin/gcc"])
-# The loader by its full name: it is not in this machine's /lib, where the tool looks for it.
+# The loader's full path, because it is not in this machine's /lib, where the tool looks for it.
 ARM = Machine("aarch64", ROOT / "build" / "aarch64",
               ["aarch64-linux-gnu-gcc", f"--sysroot={SYSROOT}",
                f"-Wl,--dynamic-linker={SYSROOT}/lib/ld-linux-aarch64.so.1"])

@@ -1,9 +1,10 @@
-"""What the group `aarch64` of tests/run needs: whether it can run here, its environment, and its end-to-end tests."""
+"""The group `aarch64` of tests/run: whether it can run here, its environment, and its end-to-end tests."""
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,7 +15,7 @@ BUILD = ROOT / "build" / "aarch64"
 
 
 def missing() -> str | None:
-    """Why the group cannot run here."""
+    """The reason why the group cannot run here."""
     for program in (f"{CROSS}gcc", f"{CROSS}g++", "qemu-aarch64-static"):
         if not shutil.which(program):
             return f"{program} is not installed (tools/setup cross)"
@@ -25,9 +26,11 @@ def missing() -> str | None:
 
 
 def prepare() -> dict[str, str]:
-    """The environment of the tests; PATH has the cross compilers in front, for end-to-end tests. Two tools: that of aarch64, which qemu runs, and a copy of this machine's beside the libraries
-    for aarch64, since compilers are this machine's."""
+    """The environment of the tests. PATH begins with the cross compilers, for end-to-end tests. There are two tools: one for
+    aarch64, which qemu runs, and a copy of this machine's beside the libraries for aarch64, because the compilers are this
+    machine's."""
     place = subprocess.run([str(ROOT / "tests" / "aarch64" / "place")], stdout=subprocess.PIPE, check=True)
+    link_temporary_directory()
     lib = BUILD / "tests" / "mixed" / "lib"
     lib.mkdir(parents=True, exist_ok=True)
     for source, target in [(ROOT / "build" / "piano", lib.parent), (ROOT / "build" / "lib" / "libpiano_exec.so", lib),
@@ -37,8 +40,20 @@ def prepare() -> dict[str, str]:
     return {"QEMU_LD_PREFIX": str(SYSROOT), "PATH": f"{bin}:{os.environ['PATH']}", "CC": f"{bin}/gcc"}
 
 
+def link_temporary_directory() -> None:
+    """qemu looks for every path below SYSROOT first, also for "/". A program that makes the parents of a directory from there, one by one
+    relative to the last, would make a second /tmp in SYSROOT, where it then finds its files, and this machine's programs do not."""
+    top = Path(tempfile.gettempdir()).resolve().parts[1]
+    link = SYSROOT / top
+    if top in ("usr", "lib", "etc") or link.is_symlink():
+        return
+    if link.is_dir():
+        shutil.rmtree(link)  # made by programs of an earlier run
+    link.symlink_to(Path("/", top))
+
+
 def end_to_end() -> list[tuple[str, list[str], list[tuple[str, str]]]]:
-    """(tool, files, tests left out with the reason), from e2e.txt."""
+    """(tool, files, omitted tests with the reason), from e2e.txt."""
     tools = {"build": str(BUILD / "tests" / "mixed" / "piano"), "record": str(BUILD / "piano")}
     files: dict[str, list[str]] = {kind: [] for kind in tools}
     left_out = []

@@ -1,4 +1,4 @@
-"""Runs and recordings that one machine made, read on both: the reports say the same. And `piano build` with a cross compiler."""
+"""Runs and recordings made on one machine and read on both: the reports are equal. Also `piano build` with a cross compiler."""
 from __future__ import annotations
 
 import json
@@ -36,7 +36,7 @@ def said_by(project: Project, machine: Machine, *arguments: object) -> str:
 
 
 def same_on_both(project: Project, *arguments: object) -> str:
-    """What both tools print for ARGUMENTS, which is the same."""
+    """The output of both tools for ARGUMENTS, which must be equal."""
     here, arm = (said_by(project, m, *arguments) for m in (HERE, ARM))
     assert here == arm
     return here
@@ -74,7 +74,7 @@ def test_a_run(project: Project, made_on: Machine) -> None:
 
 @MACHINES
 def test_a_run_that_was_killed(project: Project, made_on: Machine) -> None:
-    """What it had in memory is in a file, laid out as the machine has it: the same on both."""
+    """A file keeps the program's memory in the machine's layout, which is the same on both."""
     program = instrumented(project, made_on)
     process = subprocess.Popen([program, "wait"], cwd=project.root, env=project.env, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
@@ -121,7 +121,7 @@ void piano_poll_end(void) __attribute__((weak));
 int main(int argc, char **argv)
 {
     (void)argv;
-    usleep(20000); /* shorter recordings take their clock's rate from the moment they are read */
+    usleep(20000); /* shorter recordings get their clock's rate from the time of reading */
     for (int i = 0; i < 300; i++) { piano_poll_begin(7); piano_mark("inside"); piano_poll_end(); }
     if (argc > 1) { (void)!write(1, "ready\n", 6); pause(); }
     return 0;
@@ -132,8 +132,8 @@ int main(int argc, char **argv)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["ended", "killed"])
 @MACHINES
 def test_a_recording_of_events(project: Project, made_on: Machine, is_killed: bool) -> None:
-    """The clock of one that was killed at once has pairs of its first moments only: the counter of the machine that reads it says
-    nothing of another machine's."""
+    """The clock of a recording that was killed at once has only pairs from its start. The counter of the reading machine has
+    no relation to another machine's."""
     program = compiled(project, made_on, EVENTS)
     path = project.root / "r.rec"
     env = {**project.env, "LD_PRELOAD": f"{made_on.lib}/libpiano.so", "PIANO_RECORD": str(path),
@@ -146,5 +146,5 @@ def test_a_recording_of_events(project: Project, made_on: Machine, is_killed: bo
     path, = project.root.glob("r.rec*")
     here, arm = (json.loads(said_by(project, m, "report", "--polls", path, "--json")) for m in (HERE, ARM))
     if not is_killed or made_on is ARM:
-        assert here == arm  # else the tool of this machine has one pair more: this moment
+        assert here == arm  # otherwise the tool of this machine adds a pair with the current time
     assert here["polls"] == 300

@@ -1,8 +1,8 @@
-"""Helpers of the end-to-end tests: a throwaway project, the tool, and what it says as JSON.
+"""Helpers of the end-to-end tests: a temporary project, the tool, and its JSON output.
 
 A test writes a few source files into a `project`, builds them with `piano build`, runs the result
 and looks at the report. Nothing is written outside pytest's tmp_path. PIANO in the environment
-names another tool to test (a sanitized one). Tests marked `tool` need nothing but the tool itself.
+names another tool to test (a sanitized one). Tests marked `tool` need only the tool itself.
 """
 from __future__ import annotations
 
@@ -28,34 +28,47 @@ from typing import Any, Iterable
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD_LIBC = ["-ldl", "-lrt"]  # parts of libc itself since glibc 2.34
+OLD_LIBC = ["-ldl", "-lrt"]  # parts of libc since glibc 2.34
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
-LIB = Path(PIANO).resolve().parent / "lib"
 PIANO_WORD = shlex.quote(PIANO)  # for a shell
 
 
-def preload_path(library: Path) -> str:
-    """LIBRARY for LD_PRELOAD, which is split at blanks and colons: a link where its own path has them."""
-    if not set(str(library)) & set(" :$"):
-        return str(library)
+def without(marks: str, path: Path) -> Path:
+    """PATH, or a link to it if it has one of MARKS in it: for lists that are split there."""
+    if not set(str(path)) & set(marks):
+        return path
     place = tempfile.mkdtemp(prefix="piano-lib-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    link = Path(place, library.name)
-    link.symlink_to(library)
-    return str(link)
+    link = Path(place, path.name)
+    link.symlink_to(path)
+    return link
 
 
+def preload_path(library: Path) -> str:
+    """LIBRARY for LD_PRELOAD, which is split at blanks and colons."""
+    return str(without(" :$", library))
+
+
+# For run paths and PATH, which are split at colons.
+LIB = without(":", Path(PIANO).resolve().parent) / "lib"
 PRELOAD = preload_path(LIB / "libpiano.so")
-# Of one command: it hangs. Half of what a test has, or a busy machine would decide (tests/run --limit).
+# Limit of one command, which then counts as hanging: half of a test's limit (tests/run --limit).
 LIMIT_S = max(60.0, float(os.environ.get("TEST_LIMIT_S", "0")) / 2)
 
 TIMING_TRIES = 3
 
 
+def copy_tool(place: Path) -> None:
+    """The tool and its libraries in PLACE, a new directory, for other users."""
+    place.mkdir()
+    shutil.copy2(PIANO, place / "piano")
+    shutil.copytree(LIB, place / "lib")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """What another program does to a clock is not piano's fault, and does not happen three times in a row.
-    A wrong number does. tests/run reports each retry. On a machine that is busy all the time nothing can be compared: a skip."""
+    """Other programs can disturb a clock, which is not piano's fault, but hardly three times in a row.
+    A wrong number is wrong each time. tests/run reports each retry. If the machine is busy all the time, the test is skipped."""
     if not pyfuncitem.get_closest_marker("timing"):
         return None
     arguments = {n: pyfuncitem.funcargs[n] for n in pyfuncitem._fixtureinfo.argnames}
@@ -78,21 +91,21 @@ IDLE = 0.9
 
 
 def share_of_a_cpu() -> float:
-    """How much of the time a thread that wants a CPU has one here, measured for a fifth of a second."""
+    """The share of time that a thread that wants a CPU gets, measured for a fifth of a second."""
     wall, used = time.perf_counter(), time.thread_time()
     while time.perf_counter() - wall < 0.2:
         pass
     return (time.thread_time() - used) / (time.perf_counter() - wall)
 
 
-# Work for C programs: N turns of a dependent multiply and add, so that twice N takes twice as long.
+# Work for C programs: N steps of a dependent multiply and add, so that 2 N steps take twice as long.
 BURN = """
 #define BURN(n) do { unsigned long x_ = 1; for (long k_ = 0; k_ < (long)(n); k_++) { \\
     x_ = x_ * 6364136223846793005UL + 1442695040888963407UL; \\
     __asm__ volatile("" : "+r"(x_)); } } while (0)
 """
 
-# Variables of the machine the tests run on that would change what piano or a compiler does.
+# Variables of this machine's environment that would change the behaviour of piano or a compiler.
 FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "MAKEFLAGS",
            "MFLAGS", "MAKELEVEL", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CC", "CXX", "LD_PRELOAD",
            "PIANO_STATE", "PIANO_TOOL", "PIANO", "CCACHE_DISABLE", "GCC_COLORS", "XDG_STATE_HOME")
@@ -100,17 +113,18 @@ FOREIGN = ("PIANO_RUNS_DIR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tool: needs only the tool, no instrumented program")
+    config.addinivalue_line("markers", "projects: compiles programs of others, for minutes; the group rust-projects of tests/run")
     config.addinivalue_line("markers", "timing: compares times; other programs can only disturb it")
     if not os.access(PIANO, os.X_OK):
         raise pytest.UsageError(f"{PIANO} is not built; type `make` first")
-    # `make test &` in a script, or nohup, ignores these, and so would every program started here.
+    # `make test &` in a script, and nohup, ignore these signals, and all programs started here would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for ignored in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_DFL)
 
 
 def need(program: str) -> str:
-    """The path of PROGRAM, or a skip that says it is missing."""
+    """The path of PROGRAM, or a skip that names it."""
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"{program} is not installed")
@@ -118,13 +132,13 @@ def need(program: str) -> str:
 
 
 def nginx_log(path: Path) -> list[Any]:
-    """The option for its first messages; nginx has it since 1.19.5."""
+    """nginx's option for its first messages; it exists since 1.19.5."""
     said = subprocess.run([need("nginx"), "-h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).stdout
     return ["-e", path] if b"-e filename" in said else []
 
 
 def npm_pack(package: str, place: Path) -> Path:
-    """The archive of an npm package in PLACE; a named skip where it cannot be had."""
+    """Downloads the archive of an npm package to PLACE, or skips with a reason."""
     try:
         subprocess.run([need("npm"), "pack", "--silent", package], cwd=place, capture_output=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
@@ -136,7 +150,7 @@ def npm_pack(package: str, place: Path) -> Path:
 
 
 def fingerprint(root: Path) -> dict[str, tuple]:
-    """Every path below ROOT but .piano/: kind, mode, link target or hash of the content."""
+    """All paths below ROOT except .piano/: kind, mode, and link target or hash of the content."""
     seen: dict[str, tuple] = {}
     for folder, folders, files in os.walk(root):
         if ".piano" in folders:
@@ -166,7 +180,7 @@ class Done:
 
 
 class Report:
-    """`piano report --json`, with its functions found by name."""
+    """`piano report --json`, with its functions by name."""
 
     def __init__(self, data: dict[str, Any]):
         self.data = data
@@ -184,12 +198,12 @@ class Report:
         return {row["name"] for row in self.functions}
 
     def calls(self, *names: str) -> dict[str, int]:
-        """The number of calls by name; of the named functions, or of all."""
+        """The number of calls by function: of the named ones, or of all."""
         wanted = names or sorted(self.names())
         return {name: self.row(name)["calls"] if self.rows(name) else 0 for name in wanted}
 
     def called(self) -> dict[str, int]:
-        """As calls(), without functions that were never called."""
+        """Like calls(), without functions that were never called."""
         return {name: count for name, count in self.calls().items() if count}
 
     @property
@@ -199,12 +213,12 @@ class Report:
 
 
 class Project:
-    """A directory with sources in it, in which piano is run."""
+    """A directory with sources, in which piano runs."""
 
     def __init__(self, root: Path, home: Path):
         self.root, self.home = root, home
         self.env = {k: v for k, v in os.environ.items() if k not in FOREIGN}
-        # UndefinedBehaviorSanitizer and friends of the tool must not leak into compilers.
+        # Compilers must not inherit the sanitizer options of the tool.
         self.env.update(HOME=str(home), LC_ALL="C.UTF-8", TERM="xterm-256color",
                         CCACHE_DIR=str(home / "ccache"))
 
@@ -222,7 +236,7 @@ class Project:
     def command(self, *command: Any, check: bool = True, env: dict[str, str] | None = None,
                 cwd: Path | None = None, stdin: str | None = None, limit: float = LIMIT_S,
                 unset: Iterable[str] = ()) -> Done:
-        """Runs COMMAND to its end; a time limit passing is a failure (a hang)."""
+        """Runs COMMAND to its end; fails after a time limit (a hang)."""
         limit = max(limit, LIMIT_S)
         words = [str(word) for word in command]
         around = {k: v for k, v in self.env.items() if k not in unset}
@@ -247,7 +261,7 @@ class Project:
         return self.command(PIANO, *arguments, **options)
 
     def build(self, *arguments: Any, **options: Any) -> Path:
-        """`piano build`; the program it made, taken from stdout as a script would."""
+        """Runs `piano build` and returns the program, whose path it reads from stdout, as a script would."""
         done = self.piano("build", *arguments, **options)
         lines = done.out.strip().splitlines()
         assert lines, f"no program on stdout: {done!r}"
@@ -260,7 +274,7 @@ class Project:
         """Builds one file; SELECT are options of `piano build`."""
         need(compiler)
         self.write({name: source})
-        # Compilers drop malloc and free in pairs; here they are what is being counted.
+        # Compilers remove pairs of malloc and free; these tests count them.
         return self.build(*select, "--", compiler, "-O1", "-fno-builtin", name, "-o", "prog",
                           *flags)
 
@@ -274,7 +288,7 @@ class Project:
         return files[0]
 
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of the only run; each must be valid JSON."""
+        """The lines of the only run, each of which must be valid JSON."""
         return [json.loads(line) for line in self.only_run().read_text().splitlines()]
 
     def json(self, *arguments: Any, **options: Any) -> Any:
@@ -302,7 +316,7 @@ class Project:
 
     def run_in_pty(self, *command: Any, columns: int = 80, env: dict[str, str] | None = None,
                    limit: float = LIMIT_S) -> tuple[int, str]:
-        """(status, everything COMMAND wrote) with a terminal of COLUMNS for all of its streams."""
+        """Runs COMMAND with a terminal of COLUMNS as all of its streams. Returns (status, output)."""
         try:
             pid, master = pty.fork()
         except OSError as error:
@@ -343,7 +357,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def header(functions: list[str], **more: Any) -> dict[str, Any]:
-    """The first line of a v2 run file, as small as readers must accept it."""
+    """The first line of the smallest v2 run file that readers must accept."""
     return {"format_version": 2, "run_id": "77_1740000000123", "timestamp_ms": 1740000000123,
             "functions": functions, **more}
 
@@ -364,7 +378,7 @@ def ndjson(*lines: dict[str, Any]) -> str:
 
 
 def update_run(walls_ns: list[int], allocs: int = 10) -> str:
-    """A finished run with a frame of `update` + `physics` for each of WALLS_NS."""
+    """A finished run with one frame of `update` + `physics` for each of WALLS_NS."""
     lines = [header(["update", "physics"], places=["src/world.c:89", "src/physics.c:58"]),
              {"thread": 1, "tid": 77, "name": "main", "start_ns": 0}]
     for number, wall in enumerate(walls_ns):
@@ -376,7 +390,7 @@ def update_run(walls_ns: list[int], allocs: int = 10) -> str:
 
 
 def put_run(project: Project, stem: str, text: str, suffix: str = ".ndjson") -> Path:
-    """A run file in the project's own runs directory."""
+    """A run file in the project's runs directory."""
     project.runs.mkdir(parents=True, exist_ok=True)
     path = project.runs / (stem + suffix)
     path.write_text(text)

@@ -1,5 +1,5 @@
-"""A decoder of the events in a recording, apart from the tool's: docs/recording-format.md and src/common/events.h in Python; and
-programs recorded with libpiano.so in front, as `piano record --events` would start them."""
+"""A decoder of a recording's events that is independent of the tool: docs/recording-format.md and src/common/events.h in Python. Also
+runs programs with libpiano.so preloaded, as `piano record --events` does."""
 from __future__ import annotations
 
 import struct
@@ -12,7 +12,7 @@ from conftest import LIB, OLD_LIBC, PRELOAD, ROOT, Done, Project, need
 
 HEADER, CHUNK, CHUNK_HEADER = 4096, 65536, 64
 THREADS, EVENTS, NAMES, DEFINITIONS = 6, 7, 9, 12
-PARTS, PART = 16, 4088  # of a chunk of definitions
+PARTS, PART = 16, 4088  # size of a chunk of definitions
 HAS_HEAP, CHILD, HAS_EVENTS = 1, 4, 16
 TRACE_AT = 2480
 TRACE = ("start_ticks", "end_ticks", "end_mono_ns", "kinds", "cpu_hz", "events", "dropped_memory", "dropped_busy",
@@ -30,7 +30,7 @@ class Event:
     ticks: int
     ns: float
     fields: list[int]
-    at: int  # byte of the file
+    at: int  # byte in the file
     bytes: int
 
 
@@ -42,10 +42,10 @@ class Recording:
     trace: dict[str, int]
     start_ns: int
     names: dict[int, str] = field(default_factory=dict)
-    threads: dict[int, list[str]] = field(default_factory=dict)  # tid: its names, the last one is good
+    threads: dict[int, list[str]] = field(default_factory=dict)  # tid: its names; the last one counts
     events: list[Event] = field(default_factory=list)
     chunks: dict[int, int] = field(default_factory=dict)  # type: how many
-    skipped: int = 0  # events with a code we do not know
+    skipped: int = 0  # events with an unknown code
 
     def of(self, *what: str, tid: int | None = None) -> list[Event]:
         return [e for e in self.events if e.what in what and tid in (None, e.tid)]
@@ -74,7 +74,7 @@ def records(data: bytes, at: int, used: int):
 
 
 class Clock:
-    """Ticks to CLOCK_MONOTONIC by the pairs of the header and of the heads of chunks."""
+    """Converts ticks to CLOCK_MONOTONIC with the pairs of the header and of the chunks' headers."""
 
     def __init__(self, pairs: list[tuple[int, int]], has_counter: bool):
         (t0, n0), (t1, n1) = min(pairs), max(pairs)
@@ -157,7 +157,7 @@ def load(path: Path) -> Recording:
 
 
 def merged(definitions: list[Event], ring: list[Event]) -> list[Event]:
-    """The events of each thread in order of time, of equal times the definitions first; threads in the order of the ring."""
+    """The events of each thread in order of time; at equal times, definitions come first. Threads are in the order of the ring."""
     out: list[Event] = []
     waiting: dict[int, list[Event]] = {}
     for e in definitions:
@@ -218,7 +218,7 @@ def recordings(project: Project) -> list[Path]:
 
 
 def record(project: Project, program: Path, *arguments: Any, **more: Any) -> tuple[Recording, Done]:
-    """The one recording that a run of PROGRAM makes."""
+    """The only recording that a run of PROGRAM makes."""
     done = project.command(program, *arguments, env=environment(project, **more))
     path, = recordings(project)
     r = load(path)
@@ -228,7 +228,7 @@ def record(project: Project, program: Path, *arguments: Any, **more: Any) -> tup
 
 
 def parks(r: Recording, tid: int | None = None) -> list[tuple[str, int]]:
-    """(kind, what UNPARK says) of the waits, which must come in pairs."""
+    """(kind, argument of UNPARK) of the waits, which must come in pairs."""
     found = r.of("park", "unpark", tid=tid)
     assert [e.what for e in found] == ["park", "unpark"] * (len(found) // 2)
     return [(PARKS[a.fields[0]], b.fields[0]) for a, b in zip(found[::2], found[1::2])]

@@ -1,11 +1,12 @@
-"""What the tests of the heap profiler share: small programs, compiled without frame pointers, recorded and read back.
+"""Shared by the tests of the heap profiler: small programs, compiled without frame pointers, recorded and read back.
 
-`piano report --heap --json` has to say what such a program knows about itself; with --heap=1 every allocation is
+`piano report --heap --json` must agree with what such a program prints; with --heap=1 every allocation is
 sampled and all figures are exact.
 """
 from __future__ import annotations
 
 import re
+import struct
 import textwrap
 from pathlib import Path
 from typing import Any, Iterable
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import OLD_LIBC, Done, Project, need
 
-# KEEP: the compiler cannot drop an allocation.
+# KEEP prevents the compiler from removing an allocation.
 C = r"""
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,7 +42,7 @@ CXX = r"""
 #define KEEP(p) __asm__ volatile("" : : "r"(p) : "memory")
 """
 
-# A call that is turned into a jump leaves no frame, and these tests count on frames.
+# A tail call leaves no frame, and these tests count frames.
 PLAIN = ("-O2", "-g", "-fomit-frame-pointer", "-fno-builtin", "-fno-optimize-sibling-calls")
 SUMS = ("live_bytes", "live_objects", "allocated_bytes", "allocated_objects", "freed_bytes", "freed_objects",
         "churn_bytes", "samples", "freed_samples", "live_samples", "peak_bytes", "peak_objects")
@@ -58,7 +59,7 @@ class Heap:
         return self.data[key]
 
     def through(self, function: str, kind: str = "malloc") -> list[dict[str, Any]]:
-        """The stacks with FUNCTION, or a name that begins with `FUNCTION(` or `FUNCTION<`, among their frames."""
+        """The stacks with a frame of FUNCTION, or of a name that begins with `FUNCTION(` or `FUNCTION<`."""
         wanted = re.compile(rf"(.*[ :])?{re.escape(function)}([(<\[].*)?$")
         return [site for site in self.sites
                 if site["kind"] == kind and any(wanted.match(f["function"]) for f in site["stack"])]
@@ -77,7 +78,7 @@ class Heap:
 
     @property
     def lost(self) -> dict[str, int]:
-        """What is not in the recording, by cause; nothing when all is."""
+        """The losses of the recording, by cause; empty if nothing was lost."""
         return {cause: count for cause, count in self["dropped"].items() if count}
 
     def names(self) -> set[str]:
@@ -89,7 +90,7 @@ def names(site: dict[str, Any]) -> list[str]:
 
 
 def compile(project: Project, source: str, *flags: Any, name: str = "prog", cxx: bool = False) -> Path:
-    """A program named NAME from SOURCE; in C++ when it says so. Its lines count from 1 in `NAME.c`."""
+    """Compiles SOURCE to a program NAME, as C++ if requested. Lines count from 1 in `NAME.c`."""
     compiler, prelude, ending = ("g++", CXX, ".cc") if cxx else ("gcc", C, ".c")
     need(compiler)
     project.write({name + ending: prelude.lstrip("\n") + textwrap.dedent(source)})
@@ -102,7 +103,7 @@ def compile_library(project: Project, source: str, name: str, *flags: Any) -> Pa
 
 
 def archive(name: str) -> Path:
-    """The static library NAME, or a skip that says that it is missing."""
+    """The static library NAME, or a skip that names it."""
     found = [path for path in Path("/usr/lib").glob(f"*/lib{name}.a")] + list(Path("/usr/lib64").glob(f"lib{name}.a"))
     if not found:
         pytest.skip(f"lib{name}.a is not installed")
@@ -110,12 +111,15 @@ def archive(name: str) -> Path:
 
 
 def read(project: Project, path: Path | str, *arguments: Any) -> Heap:
-    return Heap(project.json("report", "--heap", *arguments, path))
+    file = project.root / path
+    pid, = struct.unpack_from("<I", file.read_bytes()[:32], 24)
+    others = list(file.parent.glob(f"{file.name}-*"))  # the figures of the program alone
+    return Heap(project.json("report", "--heap", *(["--process", pid] if others else []), *arguments, path))
 
 
 def record(project: Project, *command: Any, rate: str | None = "1", flags: Iterable[Any] = (), status: int = 0,
            into: str = "out.rec", **options: Any) -> tuple[Done, Heap]:
-    """COMMAND under `piano record`; it must end with STATUS. What was said, and the report."""
+    """Runs COMMAND under `piano record`; it must end with STATUS. Returns its output and the report."""
     path = project.root / into
     path.unlink(missing_ok=True)
     how = "--heap" if rate is None else f"--heap={rate}"
@@ -125,7 +129,7 @@ def record(project: Project, *command: Any, rate: str | None = "1", flags: Itera
 
 
 def figures(text: str) -> dict[str, tuple[int, ...]]:
-    """What a program says of itself: lines of a name and numbers."""
+    """The output of a program: lines of a name and numbers."""
     found = {}
     for line in text.splitlines():
         words = line.split()
@@ -136,7 +140,7 @@ def figures(text: str) -> dict[str, tuple[int, ...]]:
 
 def same_with_and_without(project: Project, *command: Any, rates: Iterable[str] = ("1", "512K"),
                           **options: Any) -> tuple[Done, Heap]:
-    """Runs COMMAND alone and recorded: status and output are the same."""
+    """Runs COMMAND alone and recorded, and compares status and output."""
     alone = project.command(*command, check=False, **options)
     for rate in rates:
         done, heap = record(project, *command, rate=rate, status=alone.status, **options)

@@ -1,4 +1,4 @@
-"""Recordings that tests make byte by byte, of a program whose every line is known."""
+"""Recordings that tests write byte by byte, of a program with known lines."""
 from __future__ import annotations
 
 import importlib.util
@@ -18,7 +18,7 @@ spec.loader.exec_module(make)
 tool = pytest.mark.tool
 MB = 1 << 20
 
-# One function a line, so that an address anywhere in it has a line that is known.
+# One function per line, so that the line of every address is known.
 SOURCE = """\
 extern void *malloc(unsigned long); char *sink;
 __attribute__((noinline)) char *make_node(int n) { sink = malloc(n); return sink; }

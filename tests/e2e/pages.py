@@ -1,4 +1,4 @@
-"""A second reader of pages (docs/page-format.md), for the tests of `piano view`."""
+"""An independent reader of pages (docs/page-format.md), for the tests of `piano view`."""
 from __future__ import annotations
 
 import base64
@@ -18,7 +18,7 @@ MOST_TEXT = 16 << 20
 
 
 class Elements(HTMLParser):
-    """Every element with its attributes and text, scripts and styles as they are."""
+    """Every element with its attributes and text; scripts and styles unchanged."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -67,7 +67,7 @@ class Page:
         return found[0]
 
     def code(self) -> tuple[str, str]:
-        """The one script that runs, and the one style."""
+        """The only script that runs, and the only style."""
         scripts = [e[2] for e in self.scripts(None)]
         styles = [e[2] for e in self.elements if e[0] == "style"]
         assert len(scripts) == 1 and len(styles) == 1

@@ -1,4 +1,4 @@
-"""CPU samples of a recording, read byte by byte with nothing of piano's own reader; programs to sample; and a launcher that
+"""Reads the CPU samples of a recording byte by byte, without piano's reader. Also programs to sample, and a launcher that
 makes the kernel refuse perf events."""
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Recording:
         return None
 
     def name(self, pc: int, generation: int) -> str:
-        """The function that PC, which is behind a call, is in; `module` where it has no symbols."""
+        """The function of the call before PC, or `module` if that has no symbols."""
         if pc >= KERNEL:
             return "kernel"
         m = self.module(pc - 1, generation)
@@ -115,7 +115,7 @@ __attribute__((noinline)) long burn(long n) { BURN(n); return n; }
 __attribute__((noinline)) long a(long n) { long r = burn(3 * n); __asm__ volatile(""); return r + 1; }
 __attribute__((noinline)) long b(long n) { long r = burn(n); __asm__ volatile(""); return r + 2; }
 """
-# A third of a second, or as many turns as are asked for.
+# Works for a third of a second, or for the given number of turns.
 SHARES = WORK + r"""
 int main(int argc, char **argv)
 {
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     return sum == 0;
 }
 """
-LONG = 200  # turns, for what is compared
+LONG = 200  # number of turns, for comparisons
 SMALL = ("-O2", "-fomit-frame-pointer")
 
 
@@ -137,7 +137,7 @@ def compiled(project: Project, source: str, *flags: str, name: str = "prog") -> 
 
 
 def shares(rec: Recording, *functions: str) -> dict[str, float]:
-    """Of the CPU time of all samples that have one of FUNCTIONS on their stack, how much has which."""
+    """The shares of FUNCTIONS in the CPU time of all samples with one of them on their stack."""
     time_of: Counter[str] = Counter()
     for s in rec.kind(CPU):
         for name in functions:
@@ -148,37 +148,15 @@ def shares(rec: Recording, *functions: str) -> dict[str, float]:
     return {name: time_of[name] / total for name in functions}
 
 
-# Runs what follows without perf events, as in a container.
-DENY = r"""
-    #include <errno.h>
-    #include <linux/filter.h>
-    #include <linux/seccomp.h>
-    #include <stddef.h>
-    #include <sys/prctl.h>
-    #include <sys/syscall.h>
-    #include <unistd.h>
-    int main(int argc, char **argv)
-    {
-        struct sock_filter code[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-        struct sock_fprog all = {4, code};
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0)
-            return 77;
-        execvp(argv[1], argv + 1);
-        return 78;
-    }
-"""
+# Runs what follows without perf events, as in a container. tests/run no-perf runs all tests this way.
+DENY = Path(__file__).with_name("deny.c").read_text()
 
-# The same for events of whole CPUs alone (pid -1): as for a user who may sample programs of his own.
+# Refuses only events of whole CPUs (pid -1), as for a user who may sample only his own programs.
 DENY_CPUS = DENY.replace("""SYS_perf_event_open, 0, 1),""", """SYS_perf_event_open, 0, 3),
             BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 0, 1),""").replace("{4, code}", "{6, code}")
 
-# The same for all events but those of the calling process itself (pid 0), with which piano asks what it may sample.
+# Refuses all events but those of the calling process (pid 0), with which piano checks what it may sample.
 DENY_LATER = DENY.replace("""SYS_perf_event_open, 0, 1),""", """SYS_perf_event_open, 0, 3),
             BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),""").replace("{4, code}", "{6, code}").replace("| EPERM", "| EMFILE")

@@ -1,6 +1,6 @@
-"""A program on a terminal of its own, and what is on its screen: a grid of characters.
+"""Runs a program on a terminal, and keeps the contents of its screen: a grid of characters.
 
-It understands the sequences that `piano top` writes, and fails at any other.
+Understands the sequences that `piano top` writes, and fails at any other.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ KEYS = {"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "
 
 class Screen:
     def __init__(self, command: list[Any], *, env: dict[str, str], cwd: Any, rows: int = 30, columns: int = 120):
-        self.raw = b""  # everything written
-        self.left = b""  # a sequence that is not complete
+        self.raw = b""  # all output
+        self.left = b""  # an incomplete sequence
         self.is_open = False
         self.resize_grid(rows, columns)
         try:
@@ -64,7 +64,7 @@ class Screen:
             os.waitpid(self.pid, 0)
         os.close(self.master)
 
-    # ---- what is on it ----
+    # ---- contents ----
 
     @property
     def lines(self) -> list[str]:
@@ -85,14 +85,14 @@ class Screen:
     def __repr__(self) -> str:
         return "\n" + "\n".join(f"|{line}" for line in self.lines) + f"\n{self.raw[-2000:]!r}"
 
-    # ---- doing ----
+    # ---- actions ----
 
     def press(self, *keys: str) -> None:
         for key in keys:
             os.write(self.master, KEYS.get(key, key).encode())
 
     def until(self, wanted: Callable[["Screen"], Any], limit_s: float = LIMIT_S) -> Any:
-        """What WANTED returns once it is true; fails with the screen if that takes too long."""
+        """Returns the value of WANTED once it is true; fails with the screen if that takes too long."""
         end = time.monotonic() + limit_s
         while True:
             found = wanted(self)
@@ -101,7 +101,7 @@ class Screen:
             assert time.monotonic() < end and self.read(), f"never on the screen:{self!r}"
 
     def end(self, limit_s: float = LIMIT_S) -> int:
-        """The exit status once it has ended."""
+        """The exit status, after the program has ended."""
         end = time.monotonic() + limit_s
         while self.read():
             assert time.monotonic() < end, f"it does not end:{self!r}"
@@ -109,11 +109,11 @@ class Screen:
         return self.status
 
     def after(self) -> str:
-        """What was written after the screen was closed."""
+        """The output after the screen was closed."""
         return self.raw.rsplit(LEAVE, 1)[-1].decode("utf-8", "replace")
 
     def read(self) -> bool:
-        """Reads for at most a second. False: the terminal was closed."""
+        """Reads for at most a second. Returns false if the terminal was closed."""
         if not select.select([self.master], [], [], 1)[0]:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Allocations and frees: exact, exclusive, per thread and per frame, whoever's allocator it is."""
+"""Allocations and frees: exact, exclusive, per thread and per frame, with any allocator."""
 from __future__ import annotations
 
 import ctypes.util
@@ -63,7 +63,7 @@ def test_every_way_to_allocate(project: Project, compiler: str) -> None:
 
 
 def test_frees_and_allocations_balance(project: Project) -> None:
-    """Bytes freed are counted as the same bytes that were allocated, or as what the block holds."""
+    """The bytes of frees equal the bytes of allocations, or the usable sizes of the blocks."""
     row = project.profile_c("""
         #include <stdlib.h>
         static void churn(void) { for (int i = 1; i <= 1000; i++) free(malloc(i)); }
@@ -75,7 +75,7 @@ def test_frees_and_allocations_balance(project: Project) -> None:
 
 
 def test_ignored_allocations_are_not_counted(project: Project) -> None:
-    """A realloc too."""
+    """Counts realloc too."""
     report = project.profile_c("""
         #include <stdlib.h>
         void piano_heap_ignore(int on);
@@ -132,7 +132,7 @@ def test_new_and_delete(project: Project, compiler: str) -> None:
     assert tally(report.row("quiet"))[:3] == (1, 24, 1)
     assert tally(report.row("placement"))[:3] == (0, 0, 0)
     assert tally(report.row("string"))[:3] == (1, 1001, 1)
-    # the exception object is an allocation of its own; the failed block must not be
+    # the exception object is a separate allocation; the failed block must not count
     assert report.row("too_much")["alloc_bytes"] < 4096
 
 
@@ -196,7 +196,7 @@ def test_uninstrumented_callees_are_their_callers(project: Project) -> None:
 
 
 def test_many_allocations_in_tiny_functions(project: Project) -> None:
-    """A function that is only counted on most calls still owns each of its allocations."""
+    """A function whose calls are mostly only counted still owns all of its allocations."""
     report = project.profile_c("""
         #include <stdlib.h>
         static void *get(void) { return malloc(16); }
@@ -294,7 +294,7 @@ def test_alignment_is_kept(project: Project) -> None:
             return bad;
         }
         int main(void) { printf("%d\\n", check()); return 0; }
-    """, "-U_FORTIFY_SOURCE")  # Ubuntu's default refuses to use all of malloc_usable_size()
+    """, "-U_FORTIFY_SOURCE")  # Ubuntu's defaults reject writes beyond the requested size up to malloc_usable_size()
     assert project.out == "0\n"
 
 
@@ -555,7 +555,7 @@ def test_allocator_in_a_shared_library_of_the_project(project: Project) -> None:
 
 
 def test_malloc_hooks_of_a_debugger_library(project: Project) -> None:
-    """Another interposer preloaded: both see the calls."""
+    """With another interposer preloaded, both see the calls."""
     project.write({"spy.c": """
         #define _GNU_SOURCE
         #include <dlfcn.h>
@@ -569,7 +569,7 @@ def test_malloc_hooks_of_a_debugger_library(project: Project) -> None:
             if (n == 64) seen++;
             return next(n);
         }
-        /* Called before and after the work: the dynamic linker allocates too, before main. */
+        /* Called before and after the work, because the dynamic linker also allocates before main. */
         void spy_mark(void)
         {
             static long before = -1;

@@ -1,6 +1,4 @@
-"""`piano record --pid` for heap and events: the library is brought into a process that runs already, and taken out of use again.
-
-PIANO_ATTACH_TURNS says how often the tests in a loop attach (20; 1000 for a long run)."""
+"""`piano record --pid` for heap and events: the library is brought into a process that runs already, and taken out of use again."""
 from __future__ import annotations
 
 import contextlib
@@ -14,15 +12,17 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import LIMIT_S, PIANO, Project, need
+from conftest import LIMIT_S, PIANO, Project, copy_tool, need
 from events import load as read_events
 from heaps import compile, read
+from samples import DENY, compiled
+from test_own_allocator import prefixed
 
-TURNS = int(os.environ.get("PIANO_ATTACH_TURNS", "20"))
+TURNS = 20
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-# Does on each line of input what that says, and answers with a line.
+# Executes each line of input, and answers with a line.
 PROGRAM = r"""
     #include <dlfcn.h>
     #include <poll.h>
@@ -112,12 +112,12 @@ def skip_if_refused(said: str) -> None:
 
 
 @contextlib.contextmanager
-def attached(project: Project, pid: int, *flags: Any, into: str = "x.rec") -> Iterator[subprocess.Popen]:
-    """Inside, the process is recorded. Afterwards the recording is complete."""
+def attached(project: Project, pid: int, *flags: Any, into: str = "x.rec", under: tuple[Any, ...] = ()) -> Iterator[subprocess.Popen]:
+    """Inside, the process is recorded. Afterwards the recording is complete. What piano said is in `lines` and `rest`."""
     (project.root / into).unlink(missing_ok=True)
-    tool = subprocess.Popen([PIANO, "record", *map(str, flags), "--pid", str(pid), "-o", into], cwd=project.root,
+    tool = subprocess.Popen([*map(str, under), PIANO, "record", *map(str, flags), "--pid", str(pid), "-o", into], cwd=project.root,
                             env=project.env, stderr=subprocess.PIPE, text=True)
-    said = []
+    said = tool.lines = []
     try:
         for line in tool.stderr:
             said.append(line)
@@ -127,8 +127,8 @@ def attached(project: Project, pid: int, *flags: Any, into: str = "x.rec") -> It
         assert said and "recording process" in said[-1], said
         yield tool
         tool.send_signal(signal.SIGINT)
-        _, rest = tool.communicate(timeout=LIMIT_S)
-        assert tool.returncode == 0 and "recording: " in rest, said + [rest]
+        _, tool.rest = tool.communicate(timeout=LIMIT_S)
+        assert tool.returncode == 0 and "recording: " in tool.rest, said + [tool.rest]
     finally:
         tool.kill()
         tool.communicate()
@@ -151,7 +151,7 @@ LINKED = [(), ("-Wl,-z,now", "-Wl,-z,relro"), ("-no-pie", "-Wl,-z,lazy"), ("-fno
 
 @pytest.mark.parametrize("flags", LINKED, ids=["default", "now", "no-pie", "no-plt"])
 def test_attach_records_every_allocation_from_then_on(project: Project, flags: tuple[str, ...]) -> None:
-    """Also those that the C library makes for the program (strndup). A second recording knows nothing of the first."""
+    """Also counts those that the C library makes for the program (strndup). A second recording is independent of the first."""
     with program(built(project, *flags), cwd=project.root) as running:
         for turn in range(2):
             with attached(project, running.pid, "--heap=1"):
@@ -265,7 +265,7 @@ def test_attach_ends_with_the_program(project: Project, way: str) -> None:
 
 
 def test_a_killed_piano_leaves_the_program_alone(project: Project) -> None:
-    """The library notices that piano is gone. Another recording works."""
+    """The library notices that piano was killed. A second recording works."""
     with program(built(project), cwd=project.root) as running:
         with contextlib.suppress(AssertionError):
             with attached(project, running.pid, "--heap=1", "--events") as tool:
@@ -284,7 +284,7 @@ def test_a_killed_piano_leaves_the_program_alone(project: Project) -> None:
 
 
 def test_a_piano_killed_at_any_moment_leaves_the_program_alone(project: Project) -> None:
-    """Also while a thread of the program runs piano's instructions: it finds its own way back."""
+    """Also while a thread of the program runs piano's instructions: the thread returns without piano."""
     with program(built(project), cwd=project.root) as running:
         with attached(project, running.pid, "--events", into="first.rec"):
             pass  # or skip
@@ -338,7 +338,7 @@ def test_attach_sees_operators_of_an_allocator(project: Project) -> None:
 
 
 def interrupted() -> None:
-    """The next program begins with a SIGINT that waits for it."""
+    """The next program starts with a pending SIGINT."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -353,139 +353,12 @@ def test_an_interrupt_before_piano_has_attached_ends_it(project: Project) -> Non
         assert running.end() == 7
 
 
-# Under load -------------------------------------------------------------------------------------------------
-
-STORM = r"""
-    #include <dlfcn.h>
-    static volatile int over;
-    static long turns[4];
-    static void *allocate(void *number)
-    {
-        void *keep[64] = {0};
-        for (unsigned x = 1; !over; x = x * 1664525 + 1013904223) {
-            void **place = &keep[(x >> 8) % 64];
-            size_t size = (x >> 16) % 3000 + 8;
-            free(*place);
-            *place = realloc(malloc(size), size * 2);
-            memset(*place, 1, size);
-            turns[(long)number]++;
-        }
-        for (int i = 0; i < 64; i++) free(keep[i]);
-        return 0;
-    }
-    static void *load(void *number)
-    {
-        for (void *library; !over && (library = dlopen("./plugin.so", RTLD_NOW)); turns[(long)number]++) {
-            free(((void *(*)(size_t))dlsym(library, "plugin_make"))(100));
-            dlclose(library);
-        }
-        return 0;
-    }
-    static void *brief(void *word) { return strdup(word); }
-    static void *spawn(void *number)
-    {
-        pthread_t t;
-        for (void *r; !over && pthread_create(&t, 0, brief, "brief") == 0; turns[(long)number]++) {
-            pthread_join(t, &r);
-            free(r);
-        }
-        return 0;
-    }
-    int main(void)
-    {
-        pthread_t t[4];
-        char line[8];
-        void *(*const work[])(void *) = {allocate, allocate, load, spawn};
-        for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, work[i], (void *)i);
-        puts("ready");
-        fflush(stdout);
-        while (fgets(line, sizeof line, stdin) && line[0] != 'q') { puts("done"); fflush(stdout); }
-        over = 1;
-        for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
-        puts(turns[0] && turns[1] && turns[2] && turns[3] ? "bye" : "stuck");
-        fflush(stdout);
-        return 7;
-    }
-"""
-
-PYTHON = """
-import sys, threading
-over = False
-def work():
-    while not over:
-        kept = [str(i) * 10 for i in range(1000)] + [bytearray(2000) for _ in range(100)]
-thread = threading.Thread(target=work)
-thread.start()
-print("ready", flush=True)
-while sys.stdin.readline() != "q\\n":
-    print("done", flush=True)
-over = True
-thread.join()
-print("bye", flush=True)
-sys.exit(7)
-"""
-
-
-def attach_often(project: Project, pid: int) -> None:
-    for turn in range(TURNS):
-        (project.root / "x.rec").unlink(missing_ok=True)
-        done = project.piano("record", "--heap=64K", "--events", "--pid", pid, "--duration", "0.01", "-o", "x.rec", check=False)
-        skip_if_refused(done.err)
-        assert done.status == 0, (turn, done)
-
-
-def test_attach_again_and_again_to_busy_threads(project: Project) -> None:
-    """They allocate, load and unload a library, and come and go."""
-    compile(project, "void *plugin_make(size_t size) { return malloc(size); }", "-shared", "-fPIC", name="plugin.so")
-    with program(compile(project, STORM, "-ldl"), cwd=project.root) as running:
-        attach_often(project, running.pid)
-        assert running.ask("a") == "done" and running.end() == 7
-
-
-def test_attach_again_and_again_to_python(project: Project) -> None:
-    if not Path("/usr/bin/python3").exists():
-        pytest.skip("there is no python3 of the system")
-    with program("/usr/bin/python3", "-c", PYTHON, cwd=project.root) as running:
-        attach_often(project, running.pid)
-        with attached(project, running.pid, "--heap=1K"):
-            assert running.ask("a") == "done"
-        assert "work" in read(project, "x.rec").names(), "functions of Python"
-        assert running.ask("a") == "done" and running.end() == 7
-
-
-def test_attach_again_and_again_to_redis(project: Project) -> None:
-    """Built with an allocator of its own, redis may refuse; then it is left alone."""
-    server, client = need("redis-server"), need("redis-cli")
-    socket = project.root / "s"
-    process = subprocess.Popen([server, "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no"],
-                               stdout=subprocess.DEVNULL, cwd=project.root)
-    try:
-        until = time.monotonic() + LIMIT_S
-        while not socket.exists() and time.monotonic() < until:
-            pass
-
-        def ask(*words: str) -> str:
-            return subprocess.run([client, "-s", str(socket), *words], capture_output=True, text=True, timeout=LIMIT_S).stdout.strip()
-        assert ask("SET", "key", "value") == "OK"
-        attach_often(project, process.pid)
-        with attached(project, process.pid, "--events", "--heap=1"):
-            assert ask("SET", "key", "x" * 5000) == "OK" and ask("GET", "key") == "x" * 5000
-        assert read_events(project.root / "x.rec").of("park")
-        assert ask("DEBUG", "SLEEP", "0") in ("OK", "") or True
-        assert ask("GET", "key") == "x" * 5000
-        ask("SHUTDOWN", "NOSAVE")
-        assert process.wait(LIMIT_S) == 0
-    finally:
-        process.kill()
-        process.wait()
-
-
 # Namespaces -------------------------------------------------------------------------------------------------
 
 
 @AS_ROOT
 def test_attach_into_other_namespaces(project: Project) -> None:
-    """The process sees neither piano nor the recording, and has another number there."""
+    """The process sees neither piano nor the recording, and has another process id there."""
     words = [need("unshare"), "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
     if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
         pytest.skip("unshare is not permitted here")
@@ -553,12 +426,20 @@ def test_attach_to_a_traced_process_names_the_tracer(project: Project) -> None:
 
 
 def test_attach_to_a_thread_names_its_process(project: Project) -> None:
-    source = STORM.replace("./plugin.so", "no")
-    with program(compile(project, source, "-ldl"), cwd=project.root) as running:
+    source = """
+        static void *rest(void *p) { for (;;) pause(); }
+        int main(void)
+        {
+            pthread_t t;
+            pthread_create(&t, 0, rest, 0);
+            puts("ready");
+            fflush(stdout);
+            rest(0);
+        }
+    """
+    with program(compile(project, source), cwd=project.root) as running:
         other = max(int(t) for t in os.listdir(f"/proc/{running.pid}/task"))
-        if other != running.pid:
-            said = refused(project, other)
-            assert f"is a thread of process {running.pid}" in said or "there is no process" in said
+        assert f"is a thread of process {running.pid}" in refused(project, other)
 
 
 def test_attach_to_a_static_program_fails(project: Project) -> None:
@@ -576,7 +457,7 @@ def test_attach_without_a_choice_samples_the_cpu_where_nothing_can_be_loaded(pro
 
 
 def test_attach_to_a_forked_child_of_an_attached_process(project: Project) -> None:
-    """The library is there already, and so are the redirected calls."""
+    """The library is loaded already, and its calls are redirected already."""
     source = PROGRAM.replace("{ fill(); empty(); _exit(0); } wait(0); }", "{ dup2(3, 0); dup2(4, 1); continue; } }")
     here = compile(project, source)
     to_child, from_child = os.pipe(), os.pipe()
@@ -602,18 +483,123 @@ def test_attach_to_a_forked_child_of_an_attached_process(project: Project) -> No
                 os.close(fd)
 
 
-def test_attach_to_a_program_with_its_own_malloc_fails(project: Project) -> None:
-    source = r"""
-        static char room[1 << 20];
-        static size_t at;
-        void *malloc(size_t size) { at += (size + 31) & ~15; return room + at - ((size + 31) & ~15) + 16 - 16; }
-        void free(void *p) { (void)p; }
-        void *calloc(size_t n, size_t size) { return malloc(n * size); }
-        void *realloc(void *p, size_t size) { void *q = malloc(size); if (p) memcpy(q, p, size); return q; }
-        int main(void) { puts("ready"); fflush(stdout); for (;;) pause(); }
-    """
-    with program(compile(project, source, "-rdynamic")) as running:
-        assert "malloc of its own in its executable" in refused(project, running.pid)
+OWN_MALLOC = r"""
+    #include <poll.h>
+    static char room[1 << 24];
+    static size_t at;
+    void *malloc(size_t size) { size_t n = (size + 31) & ~15; return room + __atomic_fetch_add(&at, n, __ATOMIC_RELAXED); }
+    void free(void *p) { (void)p; }
+    void *calloc(size_t n, size_t size) { return malloc(n * size); }
+    void *realloc(void *p, size_t size) { void *q = malloc(size); if (p && q) memcpy(q, p, size); return q; }
+    int main(void)
+    {
+        struct pollfd input = {.events = POLLIN};
+        char line[8] = "";
+        puts("ready");
+        fflush(stdout);
+        while (poll(&input, 1, -1) == 1 && read(0, line, 2) == 2 && line[0] != 'q') {
+            puts("done");
+            fflush(stdout);
+        }
+        puts("bye");
+        fflush(stdout);
+        return 7;
+    }
+"""
+
+
+def test_heap_of_a_program_with_its_own_malloc_is_refused(project: Project) -> None:
+    with program(compile(project, OWN_MALLOC)) as running:
+        for flags in (("--heap",), ("--heap", "--events"), ("--heap", "--cpu")):
+            said = refused(project, running.pid, *flags)
+            assert "malloc of its own in its executable" in said and "try: --events or --cpu" in said
+        assert running.ask("a") == "done" and running.end() == 7
+
+
+def test_events_of_a_program_with_its_own_malloc_are_recorded(project: Project) -> None:
+    """Its allocator is left alone. Without a choice, the heap alone is left out."""
+    with program(compile(project, OWN_MALLOC), cwd=project.root) as running:
+        for flags, said in ((("--events",), ""), ((), "the heap is not recorded: ")):
+            with attached(project, running.pid, *flags) as tool:
+                for _ in range(3):
+                    assert running.ask("a") == "done"
+                assert any(said in line for line in tool.lines) and not any("only the CPU" in line for line in tool.lines)
+            rec = read_events(project.root / "x.rec")
+            assert len(rec.of("unpark")) >= 2 and not rec.flags & 1, "events, and no heap"
+        assert running.end() == 7
+
+
+PREFIXED = r"""
+    #include <poll.h>
+    void *je_malloc(size_t);
+    static void *kept[100000];
+    int main(void)
+    {
+        char line[8];
+        int at = 0;
+        puts("ready");
+        fflush(stdout);
+        while (fgets(line, sizeof line, stdin) && line[0] != 'q') {
+            for (int i = 0; i < 100; i++) kept[at++] = je_malloc(1000);
+            poll(0, 0, 1);
+            puts("done");
+            fflush(stdout);
+        }
+        puts("bye");
+        fflush(stdout);
+        return 7;
+    }
+"""
+
+
+def test_heap_of_a_program_with_a_prefixed_allocator_is_refused(project: Project) -> None:
+    """malloc is that of the C library, so only the library in the process sees the other one."""
+    with program(compile(project, PREFIXED, prefixed(project), "-ldl", "-lm"), cwd=project.root) as running:
+        said = refused(project, running.pid, "--heap")
+        assert "has an allocator of its own in its executable" in said and "try: --events or --cpu" in said
+        with attached(project, running.pid) as tool:
+            assert running.ask("a") == "done"
+            assert any("the heap is not recorded: " in line for line in tool.lines)
+        assert read_events(project.root / "x.rec").of("park")
+        assert running.end() == 7
+
+
+def test_heap_of_a_stripped_program_with_its_own_allocator_is_refused(project: Project) -> None:
+    """The allocator's own messages give it away."""
+    notice = "prog has an allocator of its own (jemalloc) that piano cannot see: heap figures are unknown (its symbols are stripped)"
+    with program(compile(project, PREFIXED, prefixed(project), "-ldl", "-lm", "-s"), cwd=project.root) as running:
+        said = refused(project, running.pid, "--heap")
+        assert notice in said and "try: --events or --cpu" in said
+        assert running.ask("a") == "done"
+        with attached(project, running.pid) as tool:
+            assert any(notice in line for line in tool.lines), "at once"
+            assert running.ask("a") == "done"
+        heap = read(project, "x.rec")
+        assert heap["live_bytes"] is None and heap["run"]["own_allocator"] == "jemalloc" and heap.sites == []
+        assert running.end() == 7
+
+
+def test_attach_again_while_a_thread_waits_since_the_last_recording(project: Project) -> None:
+    """It waits in a hook, through which it will return."""
+    source = OWN_MALLOC[:OWN_MALLOC.index("static char room")] + OWN_MALLOC[OWN_MALLOC.index("int main"):]
+    with program(compile(project, source), cwd=project.root) as running:
+        for _ in range(3):
+            with attached(project, running.pid, "--events", "--heap=1"):
+                assert running.ask("a") == "done"
+            assert read_events(project.root / "x.rec").of("park")
+        assert running.ask("a") == "done" and running.end() == 7
+
+
+def test_recording_says_why_there_are_no_cpu_samples(project: Project) -> None:
+    """At the end and in the report, also for a process that ran already."""
+    deny = compiled(project, DENY, name="deny")
+    with program(built(project), cwd=project.root) as running:
+        with attached(project, running.pid, under=(deny,)) as tool:
+            running.ask("f")
+        assert "no CPU samples: perf events are forbidden here" in tool.rest
+        done = project.piano("report", "x.rec")
+        assert "no CPU samples" in done.out + done.err
+        assert running.end() == 7
 
 
 def test_attach_to_a_32_bit_program_fails(project: Project) -> None:
@@ -661,8 +647,8 @@ SECCOMP = r"""
 
 
 def test_attach_to_a_filtered_process_is_refused_or_safe(project: Project) -> None:
-    """A filter that would kill the process for a call that piano needs: the call is named, and nothing is touched. piano reads
-    filters as root only."""
+    """A filter that would kill the process for a call that piano needs: piano names the call and changes nothing. Only root can read
+    filters."""
     with program(compile(project, "#define FORBIDDEN SYS_memfd_create\n" + SECCOMP)) as running:
         said = refused(project, running.pid)
         assert "refuses memfd_create" in said or "may not read" in said
@@ -678,8 +664,8 @@ def test_attach_to_a_filtered_process_is_refused_or_safe(project: Project) -> No
 
 
 def test_attach_without_room_for_thread_local_storage_fails(project: Project) -> None:
-    """Another library that was loaded late has taken what the C library reserves."""
-    for size in range(1600, 0, -100):  # the most that can be had differs between versions of the C library
+    """Another library that was loaded late uses up the C library's reserve of static TLS."""
+    for size in range(1600, 0, -100):  # the size of the reserve depends on the version of the C library
         compile(project, f"""
             static __thread char room[{size}] __attribute__((tls_model("initial-exec")));
             void *plugin_make(size_t size) {{ room[size % 7]++; return malloc(size); }}""", "-shared", "-fPIC", name="plugin.so")
@@ -695,7 +681,7 @@ def test_attach_without_room_for_thread_local_storage_fails(project: Project) ->
 
 
 def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Project) -> None:
-    """As of a just-in-time compiler: its stacks cannot be trusted. piano looks for ten seconds."""
+    """Like code of a just-in-time compiler: piano cannot trust its stacks. piano tries for ten seconds."""
     if os.uname().machine != "x86_64":
         pytest.skip("the instruction is one of x86-64")
     source = r"""
@@ -716,18 +702,53 @@ def test_attach_to_a_process_that_only_runs_generated_code_fails(project: Projec
         assert running.process.poll() is None and status(running.pid, "TracerPid") == "0"
 
 
-@AS_ROOT
-def test_attach_to_another_users_process_fails(project: Project) -> None:
+@contextlib.contextmanager
+def readable(project: Project, *files: Path) -> Iterator[Path]:
+    """A directory with piano and FILES that everyone may read."""
     home = Path("/tmp") / f"piano-attach-{os.getpid()}"
-    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*", "aarch64"))
+    copy_tool(home)
     try:
-        with program(built(project), cwd=project.root) as running:
-            done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",
-                                   "record", "--heap", "--pid", running.pid, "-o", "/tmp/none.rec", check=False, cwd=Path("/tmp"))
-            assert done.status == 1 and "belongs to another user" in done.err and "  try: " in done.err, done
-            assert running.end() == 7
+        for file in files:
+            shutil.copy(file, home)
+        home.chmod(0o755)
+        yield home
     finally:
         shutil.rmtree(home)
+
+
+def as_nobody() -> list[Any]:
+    return [need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
+
+
+@AS_ROOT
+def test_attach_to_another_users_process_fails(project: Project) -> None:
+    with readable(project) as home, program(built(project), cwd=project.root) as running:
+        done = project.command(*as_nobody(), home / "piano", "record", "--heap", "--pid", running.pid, "-o", "/tmp/none.rec",
+                               check=False, cwd=Path("/tmp"))
+        assert done.status == 1 and "belongs to another user" in done.err and "  try: " in done.err, done
+        assert running.end() == 7
+
+
+@AS_ROOT
+@pytest.mark.parametrize("scope, said, cure", [
+    (1, "kernel.yama.ptrace_scope is 1: only root may attach to process", "the same as root, or: sudo sysctl kernel.yama.ptrace_scope=0"),
+    (2, "kernel.yama.ptrace_scope is 2: only root may attach to process", "the same as root"),
+    (3, "kernel.yama.ptrace_scope is 3: no process may be attached to", "a start with `piano record PROGRAM`")])
+def test_ptrace_scope_is_named(project: Project, scope: int, said: str, cure: str) -> None:
+    """Another file takes the place of the kernel's, and a filter refuses ptrace, as this setting does."""
+    unshare, mount = need("unshare"), need("mount")
+    if subprocess.run([unshare, "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("unshare is not permitted here")
+    deny = compiled(project, DENY.replace("SYS_perf_event_open", "SYS_ptrace"), name="deny")
+    with readable(project, deny, built(project)) as home:
+        (home / "kernel" / "yama").mkdir(parents=True)
+        (home / "kernel" / "yama" / "ptrace_scope").write_text(f"{scope}\n")
+        with program(*as_nobody(), home / "prog", cwd="/tmp") as running:
+            script = f"{mount} --bind {home}/kernel /proc/sys/kernel && exec \"$@\""
+            done = project.command(unshare, "--mount", "sh", "-c", script, "sh", *as_nobody(), home / "deny", home / "piano", "record",
+                                   "--heap", "--pid", running.pid, "-o", "/tmp/none.rec", check=False, cwd=Path("/tmp"))
+            assert done.status == 1 and said in done.err and f"try: {cure}" in done.err, done
+            assert running.end() == 7
 
 
 def test_a_process_started_by_piano_is_not_attached_to(project: Project) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import LIMIT_S, PIANO, Project, put_run, update_run
 
-# Ends when its input does; SIGINT and SIGTERM have the effect they were started with.
+# Ends at the end of its input. Does not change the dispositions of SIGINT and SIGTERM.
 READER = """
     #include <stdio.h>
     #include <stdlib.h>
@@ -60,7 +60,7 @@ def test_run_in_the_background_ignores_ctrl_c(project: Project) -> None:
 
 
 def test_build_in_the_background_ignores_ctrl_c(project: Project) -> None:
-    """The command tells that it runs, and goes on when it is told to: two named pipes."""
+    """The command reports that it runs, and waits for an answer, through two named pipes."""
     for name in ("up", "on"):
         os.mkfifo(project.home / name)
     project.write({"a.c": "int main(void) { return 0; }\n"})
@@ -97,7 +97,7 @@ def test_record_in_the_background_names_the_command_that_ends_it(project: Projec
         line = process.stderr.readline()
         assert "SIGINT is ignored" in line and "kill -TERM" in line, line
         process.send_signal(signal.SIGTERM)
-        process.wait(LIMIT_S)  # communicate() closes its input, at which the program ends by itself
+        process.wait(LIMIT_S)  # communicate() closes the input, so the program ends
         _, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 128 + signal.SIGTERM and "recording: a.rec" in err, err
     assert project.json("report", "--heap", "a.rec")["run"]["end"] == "killed"

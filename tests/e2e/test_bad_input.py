@@ -1,4 +1,4 @@
-"""Hostile, broken, huge and missing input: a clear error with the file in it, exit 1, no harm."""
+"""Hostile, broken, huge and missing input: a clear error that names the file, exit status 1, no crash."""
 from __future__ import annotations
 
 import json
@@ -91,7 +91,7 @@ def test_numbers_beyond_64_bits_do_not_crash_the_report(project: Project) -> Non
 @tool
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_files_never_crash(project: Project, seed: int) -> None:
-    """Bytes flipped, cut, doubled at random: some answer, exit 0 or 1, no signal."""
+    """Bytes changed, cut, doubled at random: an answer, exit status 0 or 1, no signal."""
     rng = random.Random(seed)
     base = bytearray(GOOD.encode())
     for _ in range(25):
@@ -162,7 +162,7 @@ def test_foreign_files_in_the_runs_directory_are_no_hindrance(project: Project) 
 
 @tool
 def test_the_newest_run_is_broken(project: Project) -> None:
-    """An error about that run, not a silent report of an older one."""
+    """An error about that run, not a report of an older one."""
     put_run(project, "1740000000123-77", GOOD)
     broken = put_run(project, "1750000000123-77", "garbage\n")
     done = project.piano("report", check=False)
@@ -180,7 +180,7 @@ def test_hostile_live_files(project: Project, content: bytes) -> None:
 
 
 def test_mutated_live_files(project: Project) -> None:
-    """What a killed program left, damaged at random: whatever comes out, no crash."""
+    """The files of a killed program, damaged at random: no crash."""
     program = project.cc("""
         #include <signal.h>
         static volatile unsigned sink;
@@ -204,7 +204,7 @@ def test_mutated_live_files(project: Project) -> None:
         json.loads(done.out or "{}")
 
 
-# Places that cannot be written -------------------------------------------------------------------
+# Places that are not writable -------------------------------------------------------------------
 
 PROGRAM = BURN + """
     #include <stdio.h>
@@ -216,7 +216,7 @@ PROGRAM = BURN + """
 
 @pytest.mark.parametrize("place", ["file/runs", "/proc/no/runs", "/dev/null"])
 def test_runs_directory_that_cannot_be_made(project: Project, place: str) -> None:
-    """The program is more important than its profile."""
+    """The program runs even if its profile cannot be written."""
     (project.root / "file").write_text("")
     program = project.cc(PROGRAM)
     where = place if place.startswith("/") else str(project.root / place)
@@ -226,7 +226,7 @@ def test_runs_directory_that_cannot_be_made(project: Project, place: str) -> Non
 
 
 def in_tmpfs(project: Project, size: str, script: str):
-    """Runs SCRIPT in a mount namespace of its own with a small tmpfs on ./mnt."""
+    """Runs SCRIPT in a new mount namespace with a small tmpfs on ./mnt."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("mounting a small file system needs root and unshare")
     (project.root / "mnt").mkdir(exist_ok=True)
@@ -286,7 +286,7 @@ def test_tag_in_a_read_only_directory(project: Project) -> None:
 
 
 def test_existing_run_files_are_never_overwritten(project: Project) -> None:
-    """A runs directory full of foreign files with the names the runtime would choose."""
+    """A runs directory with foreign files that have the names that the runtime would choose."""
     program = project.cc(PROGRAM)
     project.runs.mkdir(parents=True, exist_ok=True)
     keep = put_run(project, "1740000000123-77", GOOD)
@@ -298,7 +298,7 @@ def test_existing_run_files_are_never_overwritten(project: Project) -> None:
 
 
 def test_unreadable_selection_state_is_rebuilt(project: Project) -> None:
-    """Somebody damaged .piano/build: the next build mends it or says what to delete."""
+    """.piano/build is damaged: the next build repairs it or says what to delete."""
     project.cc(PROGRAM)
     for path in (project.root / ".piano" / "build").rglob("*"):
         if path.is_file() and path.suffix in (".unit", ".link", "") and path.name != "prog":

@@ -1,4 +1,4 @@
-"""`piano build` finds the build, instruments what was asked for, leaves the user's tree alone."""
+"""`piano build` finds the build, instruments the chosen functions, and does not change the user's tree."""
 from __future__ import annotations
 
 import os
@@ -181,7 +181,7 @@ def test_cxx_compilers(project: Project, compiler: str) -> None:
 
 
 def test_one_step_in_the_manual(project: Project) -> None:
-    """The very command of the manual: one file, no directory of its own, default output name."""
+    """The command from the manual page: one file, no project directory, default output name."""
     project.write({"game.c": GAME["src/main.c"].replace('#include "game.h"', "int update(int);")
                    + "int update(int n) { return n; }\n"})
     program = project.build("--fn", "update", "--", "cc", "-O2", "game.c")
@@ -229,7 +229,7 @@ def test_executables_and_a_shared_library_share_one_runtime(project: Project,
 
 
 def test_only_the_library_is_instrumented(project: Project) -> None:
-    """The program has no chosen function of its own; it is still the program to run."""
+    """The program has none of the chosen functions; it is still the program to run."""
     project.write(SHARED)
     (project.root / "Makefile").write_text(
         "one: one.c libshape.so\n\tgcc -O2 -o $@ one.c -L. -lshape -Wl,-rpath,'$$ORIGIN'\n"
@@ -299,7 +299,7 @@ def test_static_program(project: Project, compiler: str) -> None:
 @pytest.mark.parametrize("name", ["with space", "ünï-çödé", "quo'te", "dol$lar", "par(en)", "a&b",
                                   "hash#tag", "per%cent", "back`tick", "-dash"])
 def test_odd_project_names(project: Project, name: str) -> None:
-    """cc by hand: what make itself cannot bear in a path is no fault of piano's."""
+    """cc by hand. Paths that make itself does not support are not piano's fault."""
     root = project.root / name
     root.mkdir()
     project.root = root
@@ -330,7 +330,7 @@ def test_symlinked_sources(project: Project) -> None:
 
 
 def test_sources_beside_the_project(project: Project) -> None:
-    """A Makefile that reaches for ../shared builds under piano too."""
+    """A Makefile that refers to ../shared builds under piano too."""
     project.write({"shared/lib.c": "int shared_part(int n) { return n; }\n",
                    "app/Makefile": "app: main.c ../shared/lib.c\n\t$(CC) -o $@ $^\n",
                    "app/main.c": "int shared_part(int);\n"
@@ -344,7 +344,7 @@ def test_sources_beside_the_project(project: Project) -> None:
 
 
 def test_generated_sources(project: Project) -> None:
-    """The build makes a program, runs it, and compiles what it wrote."""
+    """The build makes a program, runs it, and compiles its output."""
     project.write({"gen.c": """
         #include <stdio.h>
         int emit(int n) { return printf("int table_%d(void) { return %d; }\\n", n, n); }
@@ -406,7 +406,7 @@ def test_compiler_error_keeps_file_and_line(project: Project) -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_compiler_error_columns(project: Project, compiler: str) -> None:
-    """The guard sits behind the brace; what follows on the same line keeps its column."""
+    """The guard is inserted after the brace; the rest of the line keeps its column."""
     need(compiler)
     source = "int one(int n) { return n; }\nint two(int n) { return n + missing; }\n"
     project.write({"a.c": source})
@@ -543,7 +543,7 @@ def test_build_output_is_quiet_in_a_pipe(project: Project) -> None:
 
 @pytest.mark.parametrize("caller,compiler,count", [(False, True, 1), (True, False, 0)], ids=["set by exec", "removed by exec"])
 def test_the_environment_of_the_compiler_decides(project: Project, caller: bool, compiler: bool, count: int) -> None:
-    """PIANO_LIB allows compilers for another machine. What counts is what exec passes on, not what the caller has."""
+    """PIANO_LIB allows compilers for another machine. The environment passed to exec counts, not the caller's."""
     other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
     tools = project.home / "tools"
     tools.mkdir()
@@ -586,5 +586,5 @@ def test_no_leftovers_in_tmp(project: Project, tmp_path: Path) -> None:
     scratch.mkdir()
     write_game(project, "make")
     project.build("--fn", "update", env={"TMPDIR": str(scratch)})
-    links = scratch / f"piano-{os.geteuid()}"  # to a piano whose path has a blank in it; they stay
+    links = scratch / f"piano-{os.geteuid()}"  # to a piano with a blank in its path; they are not removed
     assert [path for path in scratch.iterdir() if path != links] == []

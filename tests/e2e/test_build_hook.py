@@ -1,4 +1,4 @@
-"""Programs that a build command starts: who has the library of the exec hook loaded, and who cannot."""
+"""Programs that a build command starts: which of them load the library of the exec hook, and which cannot."""
 from __future__ import annotations
 
 import subprocess
@@ -23,7 +23,7 @@ TICK = """
 
 
 def sanitizer(project: Project, flag: str) -> None:
-    """Skips where plain programs with FLAG do not run."""
+    """Skips if plain programs with FLAG do not run here."""
     plain = project.home / "plain"
     made = subprocess.run([need("gcc"), flag, "-xc", "-", "-o", plain], input=b"int main(void) { return 0; }",
                           capture_output=True, check=False)
@@ -64,7 +64,7 @@ def test_interpreter_with_a_sanitizer_runs_scripts(project: Project) -> None:
 
 
 def test_other_preloaded_libraries_stay(project: Project) -> None:
-    """As many as the user has."""
+    """As many as the user's limit allows."""
     sanitizer(project, "-fsanitize=leak")
     project.write({"tick.c": TICK, "other.c": "int other;\n"})
     libraries = [project.home / f"other{i}.so" for i in (1, 2)]
@@ -86,7 +86,7 @@ def test_program_of_musl_runs_in_the_build_command(project: Project) -> None:
 
 
 def test_program_that_the_build_made_may_start_compilers(project: Project) -> None:
-    """As ninja's and CMake's own builds do."""
+    """Like the builds of ninja and CMake."""
     project.write({"tick.c": TICK, "nob.c": """
         #include <stdlib.h>
         int main(void) { return system("gcc -O1 tick.c -o tick") != 0; }
@@ -99,7 +99,7 @@ def test_program_that_the_build_made_may_start_compilers(project: Project) -> No
 
 @pytest.mark.parametrize("damage", ["cut", "segments", "strings", "entries"])
 def test_damaged_program_is_left_to_the_kernel(project: Project, damage: str) -> None:
-    """The hook reads its headers before."""
+    """The hook reads its headers first."""
     project.write({"tick.c": TICK, "damage.py": f"""
         data = bytearray(open('tick', 'rb').read())
         if {damage!r} == 'cut': data = data[:100]

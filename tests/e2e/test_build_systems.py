@@ -1,4 +1,4 @@
-"""An installed piano in the build files of others: CMake's package, pkg-config, Meson. The snippets are those of
+"""An installed piano in other build systems: CMake's package, pkg-config, Meson. The snippets come from
 docs/build-systems.md."""
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def snippet(language: str) -> str:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installed piano. One `make` at a time: two would write the same manual pages."""
+    """Installs piano. Only one `make` at a time, because two would write the same manual pages."""
     if LIB != ROOT / "build" / "lib":
         pytest.skip("PIANO names another tool; `make install` installs the one in build/")
     place = tmp_path_factory.mktemp("installed")
@@ -45,7 +45,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(place: Path) -> str:
-    """`make install` there; what it says."""
+    """Runs `make install` there and returns its output."""
     with open(ROOT / "build" / "install.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(["make", "-s", "install", f"PREFIX={place}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
@@ -72,7 +72,7 @@ def test_cmake_profiles_one_target(project: Project, prefix: Path, generator: st
     assert "libpiano" not in needed(project.root / "build/plain")
     project.command("build/game")
     assert calls(project) == {"update": 50, "render": 50}
-    # Another choice compiles it again.
+    # A different choice compiles the target again.
     text = (project.root / "CMakeLists.txt").read_text().replace("FUNCTIONS update render", "FUNCTIONS other")
     (project.root / "CMakeLists.txt").write_text(text)
     project.command("cmake", "--build", "build")
@@ -137,7 +137,7 @@ def test_pkg_config_links_the_library(project: Project, prefix: Path) -> None:
 
 
 def test_an_installed_piano_can_be_moved(project: Project, prefix: Path) -> None:
-    """CMake's files look for the rest from where they are."""
+    """CMake's files find the rest relative to themselves."""
     need("cmake")
     moved = project.root / "moved"
     shutil.copytree(prefix, moved)
@@ -148,7 +148,7 @@ def test_an_installed_piano_can_be_moved(project: Project, prefix: Path) -> None
 
 
 def test_a_prefix_with_a_colon(project: Project, prefix: Path) -> None:
-    """A target that is profiled finds the library through a link. For one that is linked with it, CMake warns."""
+    """A profiled target finds the library through a link. CMake warns for a target that links with the library."""
     need("cmake"), need("ninja")
     place = prefix.parent / "installed:here"
     if not place.exists():

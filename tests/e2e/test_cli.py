@@ -102,7 +102,7 @@ def test_a_named_file_needs_no_runs_directory(project: Project) -> None:
     put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
     (project.root / "mine.ndjson").write_text(update_run([16_000_000] * 3))
     (project.root / "file").write_text("")
-    bad = {"PIANO_RUNS_DIR": str(project.root / "file")}  # that is no directory
+    bad = {"PIANO_RUNS_DIR": str(project.root / "file")}  # not a directory
     assert project.piano("report", "mine.ndjson", env=bad).out
     assert project.piano("diff", "mine.ndjson", "./mine.ndjson,mine.ndjson", env=bad).status == 0
     for words in ([], ["1740000000123-77"]):
@@ -124,7 +124,7 @@ def test_foreign_json_is_no_run(project: Project) -> None:
     assert [os.path.basename(run["path"]) for run in listed] == ["run.ndjson"]
     (folder / "run.ndjson").unlink()
     assert "there are no runs in" in project.piano("report", folder, check=False).err
-    # One that is named like a run is listed, whatever is in it.
+    # A file with the name of a run is listed, whatever it contains.
     (folder / "1740000000000-5.json").write_text("{}")
     assert len(project.json("list", env={"PIANO_RUNS_DIR": str(folder)})["runs"]) == 1
 
@@ -181,7 +181,7 @@ def test_doctor_names_what_is_missing(project: Project) -> None:
 
 @pytest.mark.tool
 def test_without_libclang(project: Project) -> None:
-    """Only `build` needs it, and says so."""
+    """Only `build` needs libclang, and doctor says so."""
     none = project.home / "libclang-14.so.13"
     none.write_text("no library")
     without = {"PIANO_LIBCLANG": str(none)}
@@ -196,7 +196,7 @@ def test_without_libclang(project: Project) -> None:
 
 @pytest.mark.tool
 def test_libclang_that_cannot_be_used_is_passed_over(project: Project) -> None:
-    """The newest comes first: one file that is no library, and one library that is no libclang."""
+    """The newest is tried first: one file is not a library, and one library is not libclang."""
     lib = project.home / "lib"
     lib.mkdir()
     (lib / "libclang-99.so.99").write_text("no library")
@@ -237,7 +237,7 @@ def test_libclang_is_the_newest_by_its_own_word(project: Project, version: int, 
 
 @pytest.mark.tool
 def test_doctor_advises_packages_that_exist(project: Project) -> None:
-    """apt-cache says which; without it there is no talk of apt-get."""
+    """apt-cache names the package; without it, the message does not mention apt-get."""
     (project.home / "apt-cache").write_text("#!/bin/sh\ncase $* in *libclang1*) printf '%s\\n' "
                                             "'libclang1-9 - old' 'libclang1-21 - new' 'libclang1-19 - C';; esac\n")
     (project.home / "apt-cache").chmod(0o755)
@@ -347,7 +347,7 @@ def test_duration_kills_a_program_that_ignores_sigterm(project: Project) -> None
 
 @contextlib.contextmanager
 def process_group(project: Project, *words: str) -> Iterator[subprocess.Popen]:
-    """WORDS as a process group, as a shell starts them; killed in the end."""
+    """Runs WORDS as a process group, as a shell does; kills it at the end."""
     child = subprocess.Popen(words, cwd=project.root, env=project.env, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -360,7 +360,7 @@ def process_group(project: Project, *words: str) -> Iterator[subprocess.Popen]:
 
 @pytest.mark.parametrize("command", ["run", "profile"])
 def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command: str) -> None:
-    """As a terminal does it: SIGINT to the whole group, once."""
+    """Sends SIGINT once to the whole group, as a terminal does."""
     if command == "run":
         project.cc(FOREVER)
         words = [PIANO, "run"]
@@ -380,7 +380,7 @@ def test_ctrl_c_goes_to_the_child_and_the_run_is_kept(project: Project, command:
 
 
 def test_ctrl_c_that_piano_sees_after_the_end_of_the_program(project: Project) -> None:
-    """piano is stopped while it waits, so both the signal and the end of the program are there when it goes on."""
+    """piano is stopped while it waits, so that both the signal and the end of the program are pending when it continues."""
     project.cc(FOREVER.replace('puts("ready");', 'printf("%d\\n", getpid());').replace("#include <signal.h>", "#include <unistd.h>"))
     with process_group(project, PIANO, "run") as child:
         status = Path("/proc", child.stdout.readline().decode().strip(), "stat")
@@ -398,7 +398,7 @@ def test_ctrl_c_that_piano_sees_after_the_end_of_the_program(project: Project) -
 
 
 def wait_for_calls(project: Project) -> None:
-    """Until the running program has ended a call of `update`; a failed report means not yet."""
+    """Waits until the running program has ended a call of `update`; ignores failed reports."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         done = project.piano("report", "--json", check=False)
@@ -450,7 +450,7 @@ def test_program_that_handles_ctrl_c_itself(project: Project) -> None:
 
 
 def test_run_takes_a_name(project: Project) -> None:
-    """test_program_choice.py has what happens without one."""
+    """test_program_choice.py tests the case without one."""
     project.write({n + ".c": f'#include <stdio.h>\nint main(void) {{ puts("{n}"); return 0; }}\n'
                    for n in ("one", "two")})
     project.build("--", "sh", "-c", "gcc one.c -o one && gcc two.c -o two")
@@ -532,7 +532,7 @@ def test_profile_of_a_crash_reports_what_there_is(project: Project) -> None:
 
 
 def test_profile_never_reports_a_stale_run(project: Project) -> None:
-    """Even when a file claims to be from the future."""
+    """Also if a file has a time in the future."""
     write_game(project, "make")
     put_run(project, "9740000000123-77", update_run([1_000_000] * 99))
     done = project.piano("profile", "--fn", "update", "--json")
@@ -540,7 +540,7 @@ def test_profile_never_reports_a_stale_run(project: Project) -> None:
 
 
 def test_profile_of_a_program_that_leaves_no_run(project: Project) -> None:
-    """It cannot write its run; the older one is not shown in its place."""
+    """The program cannot write its run; piano does not show an older run instead."""
     put_run(project, "1740000000123-77", update_run([1_000_000] * 99))
     (project.root / "file").write_text("")
     project.write({"a.c": "int update(void) { return 0; }\nint main(void) { return update(); }\n"})

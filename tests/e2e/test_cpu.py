@@ -1,4 +1,4 @@
-"""`piano record --cpu`: samples from outside, their stacks, waits, processes and threads; and what is refused.
+"""`piano record --cpu`: samples from outside, their stacks, waits, processes and threads; and refused commands.
 
 samples.py reads the recordings, byte by byte."""
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from conftest import LIMIT_S, PIANO, Done, Project, need
+from conftest import LIMIT_S, PIANO, Done, Project, copy_tool, need
 from samples import (CPU, DENY, HAS_CPU, HAS_HEAP, LONG, OFF, PREEMPTED, SHARES, SMALL, TOOL_STACK, WORK, Recording, Sample,
                      compiled, shares)
 
@@ -24,7 +24,7 @@ NOBODY = 65534
 
 
 def perf_refused() -> str:
-    """Why perf events cannot be had here; empty when they can."""
+    """The reason why perf events are not available; empty if they are."""
     done = subprocess.run([PIANO, "doctor"], capture_output=True, text=True)
     found = re.search(r"^(\S+)\s+perf events: (.*)", done.stdout, re.M)
     return "" if found and "cpu-clock" in found[2] or found and "cycles" in found[2] else found[2] if found else "unknown"
@@ -40,7 +40,7 @@ def record(project: Project, *words: Any, flags: tuple = ("--cpu=499",), name: s
     return Recording(project.root / name), done
 
 
-# What the CPU does -----------------------------------------------------------------------------------------
+# Time on the CPU -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.timing
@@ -62,7 +62,7 @@ def test_shares_of_cpu_time_match_the_work(project: Project, flags: tuple) -> No
 
 @pytest.mark.timing
 def test_stacks_are_walked_in_stripped_programs(project: Project) -> None:
-    """Without symbols the same addresses: the tables are not symbols."""
+    """Without symbols the addresses are the same, because the unwind tables are not symbols."""
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compiled(project, SHARES)
     plain = shutil.copy(program, project.root / "symbols")
@@ -110,7 +110,7 @@ def test_kernel_frames_come_before_those_of_the_program(project: Project) -> Non
     inside = [s for s in rec.kind(CPU) if s.names and s.names[0] == "kernel"]
     assert len(inside) > len(rec.kind(CPU)) / 2
     assert any("main" in s.names for s in inside)
-    for s in inside:  # all of the kernel's come before all of the program's
+    for s in inside:  # all kernel frames come before all frames of the program
         names = s.names
         assert "kernel" not in names[names.count("kernel"):]
     rec, _ = record(project, program, name="y.rec")
@@ -202,7 +202,7 @@ def test_samples_belong_to_their_processes(project: Project, flags: tuple) -> No
 
 
 def test_libraries_loaded_at_the_same_address_keep_their_names(project: Project) -> None:
-    """A library that takes the place of one that was closed: what was sampled in either keeps its name."""
+    """A library that is loaded at the address of a closed one: samples in both keep their names."""
     project.write({"one.c": WORK + "void work(void) { a(40000000); }", "two.c": WORK + "void work(void) { b(120000000); }"})
     for name in "one", "two":
         project.command("gcc", "-O2", "-w", "-fno-optimize-sibling-calls", "-shared", "-fPIC", name + ".c", "-o", name + ".so")
@@ -267,7 +267,7 @@ def test_sleeps_are_recorded_as_off_cpu_time(project: Project) -> None:
 
 
 def test_waits_and_work_do_not_overlap(project: Project) -> None:
-    """No CPU sample of a thread lies within the time it was away."""
+    """A thread has no CPU sample within the time that it was off the CPU."""
     rec, _ = record(project, compiled(project, SLEEPER))
     for off in rec.kind(OFF):
         inside = [s for s in rec.kind(CPU)
@@ -289,7 +289,7 @@ def test_thread_that_sleeps_until_the_end_has_one_off_cpu_sample(project: Projec
             kill(getpid(), 9);
         }
     """), check=False)
-    # It does come back for a moment, to be killed; how long it waited is known to the kernel alone.
+    # The thread runs for a moment when it is killed; only the kernel knows how long it waited.
     found = [s for s in rec.kind(OFF) if rec.threads[s.tid][1] == "waits"]
     assert len(found) == 1 and (found[0].value == 0 or found[0].value > 100e6)
     assert rec.exit_status == 1 + 9
@@ -297,7 +297,7 @@ def test_thread_that_sleeps_until_the_end_has_one_off_cpu_sample(project: Projec
 
 @pytest.mark.timing
 def test_many_context_switches_are_counted_and_sampled(project: Project) -> None:
-    """Two processes that do nothing but wake each other: switches are counted, stacks are taken of some."""
+    """Two processes that only wake each other: all switches are counted, some have stacks."""
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, done = record(project, compiled(project, r"""
         #include <sys/wait.h>
@@ -321,7 +321,7 @@ def test_many_context_switches_are_counted_and_sampled(project: Project) -> None
     assert len(rec.kind(OFF)) < rec.switches / 2
 
 
-# What comes with it ---------------------------------------------------------------------------------------
+# Other contents of the recording ----------------------------------------------------------------------------
 
 
 def test_nothing_is_lost_at_999_hz(project: Project) -> None:
@@ -339,7 +339,7 @@ def test_nothing_is_lost_at_999_hz(project: Project) -> None:
 
 
 def test_lost_samples_are_counted(project: Project) -> None:
-    """The tool stands still while the program runs: its rings fill, and what did not fit is said."""
+    """The tool is stopped while the program runs: its rings overflow, and it reports the losses."""
     program = compiled(project, WORK + r"""
         int main(void)
         {
@@ -389,7 +389,7 @@ def test_heap_and_cpu_are_in_one_recording(project: Project) -> None:
 
 
 def test_stacks_are_walked_in_programs_linked_by_gold(project: Project) -> None:
-    """Its tables for stacks lie before their header, and not behind it."""
+    """Its tables for stacks come before their header instead of after it."""
     need("ld.gold")
     rec, done = record(project, compiled(project, SHARES, *SMALL, "-fuse-ld=gold"))
     samples = [s for s in rec.kind(CPU) if "burn" in s.names]
@@ -431,7 +431,7 @@ def test_exit_status_and_signals_are_passed_on(project: Project) -> None:
 
 @AS_ROOT
 def test_setuid_program_is_sampled_by_root(project: Project) -> None:
-    """The kernel ends what was prepared before such an exec; root takes it up again after it."""
+    """The kernel disables the prepared events at such an exec; root enables them again after it."""
     program = compiled(project, SHARES)
     os.chown(program, NOBODY, NOBODY)
     program.chmod(0o4755)
@@ -439,7 +439,7 @@ def test_setuid_program_is_sampled_by_root(project: Project) -> None:
     assert any("a" in s.names for s in rec.kind(CPU))
 
 
-# A process that runs already -------------------------------------------------------------------------------
+# A running process -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -485,7 +485,7 @@ def test_attach_samples_a_running_process(project: Project, running: subprocess.
 
 @pytest.mark.timing
 def test_attach_counts_every_thread_once(project: Project, running: subprocess.Popen) -> None:
-    """As much CPU time as /proc says, though threads come and go while the events are opened."""
+    """As much CPU time as in /proc, although threads start and end while the events are opened."""
     (project.root / "x.rec").unlink(missing_ok=True)
     def used() -> float:
         fields = Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()
@@ -497,7 +497,7 @@ def test_attach_counts_every_thread_once(project: Project, running: subprocess.P
 
 
 def wait_for(tool: subprocess.Popen, word: bytes) -> None:
-    """Until TOOL has said WORD. What it may not sample for this user it says before."""
+    """Waits until TOOL has printed WORD. Before it, the tool lists what it may not sample for this user."""
     said = []
     for line in tool.stderr:
         said.append(line)
@@ -547,7 +547,7 @@ def test_attach_to_a_missing_process_fails(project: Project) -> None:
 def test_attach_without_permission_fails(project: Project, running: subprocess.Popen) -> None:
     project.root.chmod(0o777)
     home = Path("/tmp") / f"piano-{os.getpid()}"
-    shutil.copytree(Path(PIANO).parent, home, ignore=shutil.ignore_patterns("obj", "tests", "lint", "san-*"))
+    copy_tool(home)
     try:
         done = project.command(need("setpriv"), "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", home / "piano",
                                "record", "--cpu", "--pid", running.pid, "-o", "/tmp/none.rec", check=False, cwd=Path("/tmp"))
@@ -558,11 +558,11 @@ def test_attach_without_permission_fails(project: Project, running: subprocess.P
     assert "  try: " in done.err
 
 
-# Where perf is refused -------------------------------------------------------------------------------------
+# Without perf events ---------------------------------------------------------------------------------------
 
 
 def test_attach_fails_when_perf_events_are_refused(project: Project) -> None:
-    """Nothing can be loaded into a process that runs already. Of programs that are started: test_cpu_timers.py."""
+    """piano cannot sample a running process without perf. test_cpu_timers.py tests programs that piano starts."""
     deny = compiled(project, DENY, name="deny")
     done = project.command(deny, PIANO, "record", "--cpu", "-o", "x.rec", "--pid", "1", check=False)
     assert done.status == 1 and done.out == ""
@@ -570,7 +570,7 @@ def test_attach_fails_when_perf_events_are_refused(project: Project) -> None:
     assert not (project.root / "x.rec").exists()
 
 
-# What the command line may say ---------------------------------------------------------------------------
+# Command lines ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.tool

@@ -1,5 +1,5 @@
-"""Programs with ways of their own to use signals, stacks, threads and exec, sampled by timers or perf events inside them: they do
-what they do without piano, and their time is not missing."""
+"""Programs that use signals, stacks, threads and exec themselves, sampled by timers or perf events inside them: they behave
+as without piano, and their time is not missing."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -47,13 +47,13 @@ WAITS = WORK + r"""
         burn(30000000);
         printf("signalfd %d\n", poll(&one, 1, 0));
         burn(30000000);
-        kill(getpid(), SIGXFSZ + 3); /* behind SIGPROF in the kernel's order */
+        kill(getpid(), SIGXFSZ + 3); /* delivered after SIGPROF by the kernel */
         printf("sigwait %d", sigwait(&set, &got));
         printf(" %d\n", got == SIGXFSZ + 3);
         burn(30000000);
         raise(SIGRTMAX);
         printf("sigwaitinfo %d\n", sigwaitinfo(&set, &info) == SIGRTMAX && info.si_pid == getpid());
-        sigqueue(getpid(), SIGPROF, (union sigval){7}); /* somebody else's */
+        sigqueue(getpid(), SIGPROF, (union sigval){7}); /* from another sender */
         printf("own %d\n", sigwaitinfo(&set, &info) == SIGPROF && info.si_code == SI_QUEUE && info.si_value.sival_int == 7);
         return 0;
     }

@@ -1,4 +1,4 @@
-"""`piano report --cpu`, and the summary of a recording of several instruments, with every number known beforehand."""
+"""`piano report --cpu`, and the summary of a recording of several instruments, with all numbers known."""
 from __future__ import annotations
 
 import json
@@ -63,7 +63,7 @@ def test_off_cpu_time_is_shown_by_function_and_thread(project: Project, program:
 
 @tool
 def test_threads_are_shown_by_process(project: Project, program: Path) -> None:
-    """Two processes with one address space each: functions and threads are of their own."""
+    """Two processes with separate address spaces: their functions and threads are distinct."""
     rec, burn, wait, parse = traced(program)
     rec.thread(4711, "parent"), rec.thread(4712, "child", pid=4712), rec.thread(4713, "second", pid=4712)
     rec.cpu(4711, 0, burn, ms=10, count=3)
@@ -84,7 +84,7 @@ def test_threads_are_shown_by_process(project: Project, program: Path) -> None:
 
 @tool
 def test_processes_have_their_own_modules(project: Project, program: Path) -> None:
-    """The same address is another function in another process: generations of the tool tell them apart."""
+    """Equal addresses are different functions in different processes: the tool distinguishes them by generation."""
     rec = make.Recording(program=str(program))
     elf = make.Program(rec, program, base=0x400000)
     first, second = make.TOOL_STACK | 1, make.TOOL_STACK | 2
@@ -100,7 +100,7 @@ def test_processes_have_their_own_modules(project: Project, program: Path) -> No
     rec.cpu(1, 0, first, ms=30, pid=1).cpu(2, 0, second, ms=20, pid=2).cpu(3, 0, make.TOOL_STACK | 3, ms=10, pid=3)
     data = project.json("report", put(project, rec))
     assert [f["name"] for f in data["functions"]][:2] == ["burn", "parse"]
-    assert data["functions"][2]["module"] == "[unknown]"  # not of the program's own modules
+    assert data["functions"][2]["module"] == "[unknown]"  # modules other than the program's
 
 
 @tool
@@ -113,7 +113,7 @@ def test_tree_shows_times_of_calls(project: Project, program: Path) -> None:
     assert (tree["ns"], main["function"], main["ns"], main["own_ns"]) == (100 * MS, "main", 100 * MS, 0)
     assert [(c["function"], c["ns"], c["own_ns"]) for c in main["children"]] == [
         ("parse", 90 * MS, 30 * MS), ("wait_for", 10 * MS, 0)]
-    # Without --cpu too: there is nothing else in the recording.
+    # Also without --cpu, because the recording contains nothing else.
     text = project.piano("report", path, "--tree").out
     assert "100.0ms  100.0%  main" in text and "60.0ms   60.0%" in text
 
@@ -130,7 +130,7 @@ def test_kernel_frames_have_a_module_of_their_own(project: Project, program: Pat
 
 @tool
 def test_recording_of_several_instruments_has_a_summary_of_each(project: Project, program: Path) -> None:
-    """A few lines of each, and the command that shows more."""
+    """A few lines of each instrument, and the command that shows more."""
     path = put(project, mixed(program))
     text = project.piano("report").out
     for heading, flag in (("Polls", "--polls"), ("CPU", "--cpu"), ("Heap", "--heap")):
@@ -177,7 +177,7 @@ def test_recording_without_samples_is_reported(project: Project) -> None:
 
 @tool
 def test_processes_without_a_sample_are_left_out(project: Project, program: Path) -> None:
-    """A shim of shell starts a dozen processes that come to nothing before the one that matters."""
+    """A shell script starts a dozen processes without samples before the one that matters."""
     rec, burn, wait, _ = traced(program)
     rec.thread(4711, "worker")
     rec.cpu(4711, 0, burn, ms=10, count=3)

@@ -1,5 +1,5 @@
-"""CPU samples by timers in the program, where the kernel refuses perf events: `piano record` behind a seccomp filter, and the
-interface of piano.h. Whatever the program does with signals, threads and processes, it does as without piano."""
+"""CPU samples by timers in the program, where the kernel refuses perf events: `piano record` under a seccomp filter, and the
+functions of piano.h. The program's signals, threads and processes work as without piano."""
 from __future__ import annotations
 
 import os
@@ -44,13 +44,13 @@ def record(project: Project, deny: Path, *words: Any, flags: tuple = ("--cpu=499
     return Recording(project.root / name), done
 
 
-# What is recorded ------------------------------------------------------------------------------------------
+# Contents of the recording --------------------------------------------------------------------------------
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("hz", [99, 499, 10000])
 def test_shares_are_right_for_slow_and_fast_timers(project: Project, deny: Path, hz: int) -> None:
-    """Whether the timer is slower or faster than the kernel's tick, shares and sums are right."""
+    """Shares and sums are right for timers that are slower and faster than the kernel's tick."""
     (project.root / "x.rec").unlink(missing_ok=True)
     program = compiled(project, SHARES)
     before = os.times()
@@ -63,7 +63,7 @@ def test_shares_are_right_for_slow_and_fast_timers(project: Project, deny: Path,
     assert all(s.value >= 10**9 // hz and s.value % (10**9 // hz) == 0 for s in samples)
     assert all(s.stack >= OWN_STACK and s.tid == s.pid == rec.pid for s in samples)
     assert rec.unwound >= 0.95 * len(samples)
-    used = os.times().children_user - before.children_user  # the tool's few milliseconds too
+    used = os.times().children_user - before.children_user  # includes a few milliseconds of the tool
     assert 0.8 * used < sum(s.value for s in samples) / 1e9 < 1.05 * used + 0.02
     chains = [tuple(s.names[:3]) for s in samples]
     assert chains.count(("burn", "a", "main")) > chains.count(("burn", "b", "main")) > 0
@@ -92,7 +92,7 @@ def test_timers_work_with_heap_and_events(project: Project, deny: Path) -> None:
 
 @pytest.mark.timing
 def test_samples_are_in_proportion_to_the_time_of_threads(project: Project, deny: Path) -> None:
-    """Each thread has its own time: told apart, and in proportion."""
+    """Each thread has its own CPU time, and the times are in proportion."""
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, _ = record(project, deny, compiled(project, THREADS + r"""
         int main(void)
@@ -118,7 +118,7 @@ def test_samples_are_in_proportion_to_the_time_of_threads(project: Project, deny
 
 @pytest.mark.timing
 def test_short_threads_have_their_time_and_leave_no_timer(project: Project, deny: Path) -> None:
-    """Hundreds of threads, each as long as a period: their samples have their time, and no timer is left over."""
+    """Hundreds of threads, each as long as a period: their samples represent their time, and no timer remains."""
     (project.root / "x.rec").unlink(missing_ok=True)
     rec, done = record(project, deny, compiled(project, WORK + r"""
         #include <pthread.h>
@@ -168,11 +168,11 @@ def test_python_keeps_its_signals_threads_and_children(project: Project, deny: P
     assert len({s.tid for s in rec.kind(CPU)}) == 2 and len(rec.kind(CPU)) > 50
 
 
-# What the program must not notice --------------------------------------------------------------------------
+# Side effects on the program ------------------------------------------------------------------------------
 
 
 def test_errno_is_kept_and_reads_are_restarted(project: Project, deny: Path) -> None:
-    """errno is what it was; reads that were interrupted are not."""
+    """errno is unchanged; interrupted reads are restarted."""
     _, done = record(project, deny, compiled(project, WORK + r"""
         #include <errno.h>
         int main(void)
@@ -209,7 +209,7 @@ SETTERS = {
 
 @pytest.mark.parametrize("how", SETTERS)
 def test_program_with_its_own_handler_is_sampled_by_another_signal(project: Project, deny: Path, how: str) -> None:
-    """A program with a handler for SIGPROF gets its own signals and no other; samples go on by another signal."""
+    """A program with a handler for SIGPROF gets only its own signals; piano samples with another signal."""
     rec, done = record(project, deny, compiled(project, WORK + r"""
         #include <signal.h>
         #include <sys/time.h>
@@ -291,7 +291,7 @@ def test_blocked_samples_are_counted_as_lost(project: Project, deny: Path) -> No
 
 
 def test_program_survives_ten_thousand_samples_a_second(project: Project, deny: Path) -> None:
-    """Ten thousand samples a second, with threads, forks, libraries that are loaded and unloaded, and a final exec."""
+    """Ten thousand samples per second, with threads, forks, libraries that are loaded and unloaded, and a final exec."""
     project.write({"lib.c": "int answer(void) { int s = 0; for (int i = 0; i < 200000; i++) { s += i; __asm__ volatile(\"\" : \"+r\"(s)); }"
                             " return s; }"})
     project.command("gcc", "-O2", "-shared", "-fPIC", "lib.c", "-o", "lib.so")
@@ -477,7 +477,7 @@ def test_samples_survive_a_kill_at_any_moment(project: Project, deny: Path) -> N
         assert "could not be read" not in done.err, done
 
 
-# What cannot be done ---------------------------------------------------------------------------------------
+# Impossible cases ------------------------------------------------------------------------------------------
 
 
 def test_static_program_is_refused(project: Project, deny: Path) -> None:
@@ -489,14 +489,14 @@ def test_static_program_is_refused(project: Project, deny: Path) -> None:
 
 
 def test_program_runs_without_samples_when_no_timer_is_left(project: Project, deny: Path) -> None:
-    """Each takes one of the signals that may be queued (ulimit -i); without, the program runs as ever."""
+    """Each timer needs one of the signals that may be queued (ulimit -i); without them, the program runs unsampled."""
     program = compiled(project, SHARES)
     done = project.command("prlimit", "--sigpending=0", deny, PIANO, "record", "--events", "--cpu", "-o", "x.rec", "--", program)
     rec = Recording(project.root / "x.rec")
     assert not rec.flags & HAS_CPU and rec.samples_said == 0, done
 
 
-# The interface ---------------------------------------------------------------------------------------------
+# The functions of piano.h ----------------------------------------------------------------------------------
 
 
 API = WORK + r"""
@@ -527,7 +527,7 @@ def api(project: Project, body: str, **options: Any) -> tuple[Recording | None, 
 
 @pytest.mark.parametrize("source", ["AUTO", "TIMERS", "CPU_CLOCK"])
 def test_interface_samples_all_threads_from_start_to_stop(project: Project, source: str) -> None:
-    """All threads, those that were there before too, from start to stop."""
+    """Samples all threads, also those that existed before, from start to stop."""
     rec, done = api(project, r"""
         pthread_t t;
         struct piano_cpu_stats s;
@@ -571,7 +571,7 @@ def test_interface_samples_all_threads_from_start_to_stop(project: Project, sour
 
 
 def test_kernel_frames_come_before_those_of_the_program(project: Project) -> None:
-    """With perf, and the right to it, the kernel's frames come before the program's."""
+    """With perf and permission to sample the kernel, the kernel's frames come before the program's."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .frequency_hz = 1000, .source = PIANO_SOURCE_CPU_CLOCK, .include_kernel = 1};
         int err = piano_cpu_start(&o);
@@ -614,7 +614,7 @@ def test_interface_refuses_wrong_options(project: Project, deny: Path) -> None:
 
 
 def test_program_that_closes_all_descriptors_loses_only_samples(project: Project) -> None:
-    """perf has a descriptor for each thread. A program that closes all it does not know loses its samples, and nothing else."""
+    """perf has a descriptor per thread. A program that closes unknown descriptors only loses its samples."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .source = PIANO_SOURCE_CPU_CLOCK};
         int err = piano_cpu_start(&o);
@@ -640,7 +640,7 @@ def test_program_that_closes_all_descriptors_loses_only_samples(project: Project
 
 
 def test_interface_does_not_sample_what_the_tool_samples(project: Project) -> None:
-    """The tool already samples the program into the same file, so the interface must not sample it again."""
+    """The tool already samples the program into the same file, so the program must not sample itself."""
     api(project, "")
     project.write({"api.c": API + 'int main(void) { printf("%d\\n", piano_cpu_start(NULL) == -EBUSY); return 0; }'})
     project.command("gcc", "-w", "-O2", f"-I{ROOT}/include", "api.c", "-o", "api", f"-L{LIB}", "-lpiano", f"-Wl,-rpath,{LIB}", "-pthread")
@@ -650,7 +650,7 @@ def test_interface_does_not_sample_what_the_tool_samples(project: Project) -> No
 
 @pytest.mark.parametrize("source", ["TIMERS", "CPU_CLOCK"])
 def test_interface_survives_ten_thousand_samples_a_second(project: Project, source: str) -> None:
-    """Ten thousand samples a second, threads that start and end, forks, starts and stops; then the program uses the signal itself."""
+    """Ten thousand samples per second, threads that start and end, forks, starts and stops; then the program uses the signal itself."""
     rec, done = api(project, r"""
         struct piano_cpu_options o = {.size = sizeof o, .frequency_hz = 10000, .source = PIANO_SOURCE_""" + source + r"""};
         struct piano_cpu_stats s;

@@ -1,4 +1,4 @@
-"""Recordings with a damaged number: no figure beyond what the file can hold, and the damage is said."""
+"""Recordings with a damaged number: no figure is larger than the file allows, and the damage is reported."""
 from __future__ import annotations
 
 import re
@@ -31,7 +31,7 @@ VIEWS = [["report"], ["report", "--heap"], ["report", "--heap", "--leaks"], ["re
          ["report", "--json"], ["report", "--heap", "--json"], ["report", "--cpu", "--json"], ["report", "--polls", "--json"]]
 HUGE = 10**18 + 7
 CHUNK, HEADER = 64 * 1024, 4096
-# Kinds of chunks, and where their records have counts: first offset in the payload, size of a record.
+# Kinds of chunks and the places of counts in their records: first offset in the payload, size of a record.
 HEADER_COUNTS = {"samples": 176, "freed": 184, "stacks": 192, "stale": 224, "dropped_live": 232, "dropped_stacks": 240,
                  "dropped_memory": 248, "dropped_busy": 256, "walked": 264, "walked_lost": 280, "threads": 304,
                  "map_partial": 320}
@@ -52,7 +52,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers(text: str) -> list[str]:
-    """Whatever nobody has: counts of 10^13 and more, terabytes and more, months."""
+    """Impossible values: counts of 10^13 and more, terabytes and more, months."""
     text = re.sub(r'"(timestamp_ms|start_ns|at_ns|first_ns|last_ns|begin_ns|address|key|id)":"?[-\d.]+', "", text)
     found = [m for m in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e\+\d+)?", text) if float(m) >= 1e13]
     return found + re.findall(r"\d[\d.]*(?:TB|PB|EB)\b", text)
@@ -87,7 +87,7 @@ def test_wrong_counts_in_the_header_are_reported_as_damage(project: Project, rec
 
 
 def test_changed_bytes_anywhere_never_crash_the_report(project: Project, recording: Path) -> None:
-    """Each in turn would take hours: some hundred of the 8 bytes that hold something, spread over the file."""
+    """Trying each would take hours, so this tries some hundred of the 8-byte words that are not 0, spread over the file."""
     whole = recording.read_bytes()
     places = [at for at in range(432 + 2048, len(whole) - 8, 8) if whole[at:at + 8] != bytes(8)]
     views = [["report", "--heap"], ["report", "--heap", "--json"], ["report", "--cpu", "--json"]]

@@ -157,7 +157,7 @@ def test_tag_with_several_runs_is_a_group(project: Project) -> None:
 
 @pytest.mark.tool
 def test_a_run_that_is_named_twice_counts_once(project: Project) -> None:
-    """Twice the same run does not vary at all, and would prove any difference."""
+    """A run compared with itself does not vary, which would make any difference significant."""
     a, b = groups(project, [10.0], [10.5])
     done = project.piano("diff", f"{a},{a}", f"{b},{b}", "--json")
     assert [len(side) for side in json.loads(done.out)["runs"]] == [1, 1]
@@ -251,13 +251,13 @@ def test_list_of_nothing(project: Project) -> None:
     assert project.json("list")["runs"] == []
 
 
-# ---- what the probes cannot tell ----
+# ---- below the resolution of the probes ----
 
-CALLS = 44_850  # in a frame
+CALLS = 44_850  # per frame
 
 
 def hot_run(leaf_ns: int, caller_ns: int, other_ns: int = 400_000, frames: int = 60) -> str:
-    """`overlap`, timed by sample and called by `collide`; `draw` calls nothing. Times of a frame."""
+    """`overlap` is timed by sample, and `collide` calls it; `draw` calls nothing. Times per frame."""
     whole = max(leaf_ns, 0) + caller_ns
     return ndjson(header(["collide", "overlap", "draw"], places=["a.c:1", "a.c:2", "a.c:3"]),
                   *[frame(i, [fn(0, 1, caller_ns + i % 7, total_ns=whole + i % 7),
@@ -273,7 +273,7 @@ def changes(project: Project, before: str, after: str, *flags: str, check: bool 
 
 
 def test_time_that_wanders_between_a_tiny_function_and_its_caller(project: Project) -> None:
-    """1 ns of each call more here, less there: two runs of one program."""
+    """1 ns more per call in some functions, less in others: two runs of one program."""
     rows = changes(project, hot_run(80_000, 35_000), hot_run(175_000, -20_000),
                    "--fail-above", "20")
     for name in ("overlap", "collide"):
@@ -291,7 +291,7 @@ def test_time_that_wanders_between_a_tiny_function_and_its_caller(project: Proje
 
 
 def test_a_tiny_function_that_did_get_slower(project: Project) -> None:
-    """From 2 to 12 ns a call: no probe is that wrong."""
+    """From 2 to 12 ns per call: more than a probe's error."""
     rows = changes(project, hot_run(90_000, 30_000), hot_run(540_000, 30_000), "--fail-above", "20",
                    check=False)
     assert rows["overlap"]["significant"] is True and rows["overlap"]["failed"] is True
@@ -306,7 +306,7 @@ def test_a_function_without_callees_answers_for_itself(project: Project) -> None
 
 
 def test_repeated_runs_resolve_no_more(project: Project) -> None:
-    """Runs that agree among themselves may all be wrong the same way."""
+    """Runs that agree with each other may have the same error."""
     for side, leaf in (("before", 80_000), ("after", 120_000)):
         for i in range(3):
             put_run(project, f"174000000{'1' if side == 'before' else '2'}00{i}-{i + 1}",
@@ -315,6 +315,22 @@ def test_repeated_runs_resolve_no_more(project: Project) -> None:
     row = next(f for f in project.json("diff", "before", "after")["functions"]
                if f["name"] == "overlap")
     assert row["significant"] is None and row["resolved"] is False
+
+
+def test_three_runs_on_each_side_resolve_smaller_changes(project: Project) -> None:
+    """The error of timed calls differs from run to run, so runs that agree limit it. 3 ns per call: too little for one run."""
+    def run(ns: int) -> str:
+        return ndjson(header(["update"], places=["a.c:1"]),
+                      *[frame(i, [fn(0, 1000, ns + i % 5, total_ns=ns + i % 5)], ns + 100) for i in range(40)])
+    for number, (side, ns) in enumerate((("before", 50_000), ("after", 53_000)), start=1):
+        for i in range(3):
+            put_run(project, f"174000000{number}00{i}-{i + 1}", run(ns + 10 * i))
+            project.piano("tag", side, *(["--add"] if i else []))
+            if i == 0:
+                project.piano("tag", f"one-{side}")
+    one, three = (project.json("diff", *sides)["functions"][0] for sides in (("one-before", "one-after"), ("before", "after")))
+    assert one["resolved"] is False and one["significant"] is None
+    assert three["resolved"] is True and three["significant"] is True
 
 
 def test_calls_that_are_all_timed_have_a_limit_too(project: Project) -> None:
@@ -327,7 +343,7 @@ def test_calls_that_are_all_timed_have_a_limit_too(project: Project) -> None:
 
 
 def test_a_caller_of_little_else_is_as_uncertain_as_its_callee(project: Project) -> None:
-    """Both came out longer, by less than 2 ns a call: what was taken off for the probes of the calls is as uncertain as they."""
+    """Both are longer by less than 2 ns per call, which is the uncertainty of what is subtracted for the probes."""
     rows = changes(project, hot_run(80_000, 20_000), hot_run(140_000, 70_000), "--fail-above", "20")
     assert rows["collide"]["significant"] is None and rows["collide"]["failed"] is False
     rows = changes(project, hot_run(80_000, 20_000), hot_run(80_000, 400_000), "--fail-above", "20",
@@ -344,7 +360,7 @@ def test_too_small_to_tell_on_both_sides_is_no_change(project: Project) -> None:
 
 
 def waited_run(cpu_ns: list[int], runq_ns: list[int], runq_known: bool = True) -> str:
-    """Frames of `update`, which waited for a CPU in some of them."""
+    """Frames of `update`, some of which waited for a CPU."""
     frames = [frame(i, [fn(0, 1, cpu + runq, total_ns=cpu + runq, cpu_ns=cpu, runq_ns=runq)], cpu + runq)
               for i, (cpu, runq) in enumerate(zip(cpu_ns, runq_ns))]
     known = {"runq_ns": sum(runq_ns)} if runq_known else {}
@@ -355,7 +371,7 @@ def waited_run(cpu_ns: list[int], runq_ns: list[int], runq_known: bool = True) -
 
 
 def test_waits_for_a_cpu_are_no_change(project: Project) -> None:
-    """Three runs a side, so that only the figures decide: the machine was busy during those of B."""
+    """Three runs per side, so that the waits matter: the machine was busy during those of B."""
     for i in range(3):
         put_run(project, f"174000000000{i}-1", waited_run([1_000_000 + 1000 * i] * 30, [0] * 30))
         put_run(project, f"174000000001{i}-2", waited_run([1_000_000 + 1000 * i] * 30, [900_000 + 5000 * i] * 30))

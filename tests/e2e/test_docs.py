@@ -1,5 +1,5 @@
-"""What is written about piano agrees with what there is: links, files, rooms, and the options of each command in its help, its
-page and its table."""
+"""The documentation agrees with the project: links, files, rooms, and the options of each command in its help, its
+page and its flag table."""
 from __future__ import annotations
 
 import re

@@ -1,7 +1,7 @@
-"""Events that programs tell by include/piano.h.
+"""Events that programs report with include/piano.h.
 
-Programs run with libpiano.so in front, as `piano record --events` would start them, and know themselves what they did; a
-decoder of its own (events.py) reads the recording.
+Programs run with libpiano.so preloaded, as `piano record --events` does, and print what they did; a
+separate decoder (events.py) reads the recording.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import events
 from conftest import LIB, PRELOAD, Done, Project
 from events import (API, CHILD, HAS_HEAP, Recording, compile, environment, parks, record, recordings)
 
-# What programs tell -----------------------------------------------------------------------------
+# Events of programs -----------------------------------------------------------------------------
 
 TOLD = r"""
 static void *worker(void *arg)
@@ -56,6 +56,16 @@ int main(void)
 """
 
 
+def check_order(mine: list[str], is_exact: bool) -> None:
+    """With a coarse clock (aarch64), a definition has the time of other events, and comes first: only the order of each kind is known."""
+    if is_exact:
+        assert mine[1:-2] == ["task_spawn", "poll_begin", "wake", "poll_end", "queue", "task_end"] * 100
+        assert mine[-2:] == ["value", "worker_stop"]
+    kinds = {"worker_start", "worker_stop", "task_spawn", "task_end"}
+    assert [what for what in mine if what in kinds] == ["worker_start", *["task_spawn", "task_end"] * 100, "worker_stop"]
+    assert [what for what in mine if what not in kinds] == ["poll_begin", "wake", "poll_end", "queue"] * 100 + ["value"]
+
+
 def check_told(r: Recording, done: Done) -> None:
     tids = {int(me): int(tid) for me, tid in (line.split() for line in done.out.splitlines())}
     assert [r.name(e.fields[0]) for e in r.of("mark")] == ["begin", "end"]
@@ -63,18 +73,17 @@ def check_told(r: Recording, done: Done) -> None:
     for me, tid in tids.items():
         mine = [e for e in r.events if e.tid == tid and e.what != "thread"]
         assert (mine[0].what, mine[0].fields[0], r.name(mine[0].fields[1])) == ("worker_start", me, f"pool {me}")
-        assert [e.what for e in mine[1:-2]] == ["task_spawn", "poll_begin", "wake", "poll_end", "queue", "task_end"] * 100
+        check_order([e.what for e in mine], is_exact=len({e.ticks for e in mine}) == len(mine))
         assert [e.fields[0] for e in mine if e.what == "poll_begin"] == list(range(me * 1000, me * 1000 + 100))
         assert [e.fields[1] for e in mine if e.what == "queue"] == list(range(100))
         spawned = [e for e in mine if e.what == "task_spawn"]
         assert [r.name(e.fields[1]) for e in spawned] == ["even", "odd"] * 50
         assert {r.name(e.fields[2]) for e in spawned} == {"prog.c:31"}
-        assert (mine[-2].what, mine[-2].fields[1]) == ("value", 2 * me - 1 if me else 0)  # zigzag
-        assert mine[-1].what == "worker_stop"
+        assert [e.fields[1] for e in mine if e.what == "value"] == [2 * me - 1 if me else 0]  # zigzag
         assert all(a.ticks <= b.ticks for a, b in zip(mine, mine[1:]))
         assert all(e.bytes <= 12 for e in mine if e.what in ("poll_begin", "poll_end"))
         assert r.threads[tid][-1] == f"pool {me}"
-    assert parks(r) == [("api", 0)]  # the wait inside it is not one more
+    assert parks(r) == [("api", 0)]  # the wait inside it does not count
     assert r.trace["events"] == len(r.events)
     assert not any(r.trace[key] for key in r.trace if key.startswith("dropped"))
     assert r.trace["recycled"] == 0
@@ -150,7 +159,7 @@ static void *count(void *arg)
     }
 }
 
-/* Once each thread has written as many events as it is told, it has that many nanoseconds to live. */
+/* Each thread writes as many events as requested. The process is killed some nanoseconds later. */
 int main(int argc, char **argv)
 {
     pthread_t threads[2];
@@ -175,7 +184,7 @@ int main(int argc, char **argv)
 
 
 def kill_after(project: Project, program: Path, many: int, ns: int, **more: Any) -> tuple[Recording, list[tuple[int, int]]]:
-    """The recording of a program that was killed NS after each thread had written MANY events; (tid, events it knew of)."""
+    """The recording of a program killed NS after each thread had written MANY events; (tid, events that it counted)."""
     shared = project.root / "counts"
     shared.write_bytes(bytes(4096))
     done = project.command(program, shared, many, ns, env=environment(project, **more), check=False)
@@ -205,7 +214,7 @@ def test_newest_events_are_kept_within_the_size_asked_for(project: Project) -> N
     assert r.chunks[events.EVENTS] <= 8 and r.trace["recycled"] > 0
     for tid, count in known:
         depths = [e.fields[1] for e in r.of("queue", tid=tid)]
-        if depths:  # one thread may have been so much faster that all is its own
+        if depths:  # one thread may have been so much faster that it owns the whole ring
             assert depths == list(range(depths[0], depths[0] + len(depths)))
             assert depths[-1] >= count - 1
 
@@ -222,7 +231,7 @@ def test_children_have_events_of_their_own(project: Project) -> None:
                 return 0;
             }
             waitpid(child, NULL, 0);
-            child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* behind the C library's back */
+            child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* without the C library's knowledge */
             if (child == 0) {
                 piano_mark("raw child");
                 _exit(0);
@@ -280,7 +289,7 @@ def test_events_of_thousands_of_threads_are_complete(project: Project) -> None:
 
 
 def test_unknown_events_are_skipped_by_their_length(project: Project) -> None:
-    """An event of a kind that is not known yet is left out; all others are where they were."""
+    """A reader skips an event of an unknown kind; all other events stay in place."""
     program = compile(project, TOLD, *API)
     done = project.command(program, env=environment(project))
     path, = recordings(project)
@@ -300,7 +309,7 @@ def test_unknown_events_are_skipped_by_their_length(project: Project) -> None:
 
 
 def test_handlers_that_jump_out_of_events(project: Project) -> None:
-    """A timer's handler leaves by siglongjmp, mostly in the middle of an event: those that come later are all there."""
+    """A timer's handler leaves by siglongjmp, mostly in the middle of an event: all later events are there."""
     program = compile(project, r"""
         #include <setjmp.h>
         #include <sys/time.h>

@@ -1,4 +1,4 @@
-"""Every way out of a function is seen, and every way out of a program leaves a truthful run."""
+"""The runtime sees every way out of a function, and every way out of a program leaves a correct run."""
 from __future__ import annotations
 
 import json
@@ -62,7 +62,7 @@ def test_exceptions(project: Project, compiler: str, level: str) -> None:
 @BOTH_C
 @LEVELS
 def test_longjmp_over_frames(project: Project, compiler: str, level: str) -> None:
-    """What follows a longjmp is charged to who does it, not to the functions jumped over."""
+    """The time after a longjmp belongs to the function that called it, not to the functions that it skipped."""
     report = project.profile_c("""
         #include <setjmp.h>
         #include <stdlib.h>
@@ -95,7 +95,7 @@ def test_longjmp_over_frames(project: Project, compiler: str, level: str) -> Non
 
 @BOTH_C
 def test_longjmp_to_main_without_return(project: Project, compiler: str) -> None:
-    """An interpreter's error loop: never returns normally, jumps back for ever."""
+    """An interpreter's error loop: never returns normally, always jumps back."""
     report = project.profile_c("""
         #include <setjmp.h>
         static jmp_buf env;
@@ -178,7 +178,7 @@ def test_pthread_exit_and_cancellation(project: Project, compiler: str) -> None:
                                         ("__builtin_trap()", -signal.SIGILL),
                                         ("raise(SIGQUIT)", -signal.SIGQUIT)])
 def test_ends_in_the_middle(project: Project, compiler: str, how: str, status: int) -> None:
-    """However a program ends: its status is its own, and no call is missing."""
+    """Ways to end a program: its exit status is unchanged, and no call is missing."""
     report = project.profile_c(f"""
         #include <stdlib.h>
         #include <signal.h>
@@ -238,7 +238,7 @@ def test_signal_handlers_that_call_instrumented_functions(project: Project, comp
 
 
 def test_asynchronous_signals(project: Project) -> None:
-    """A timer hits instrumented code anywhere, probes and allocator included."""
+    """A timer interrupts instrumented code everywhere, including probes and the allocator."""
     report = project.profile_c("""
         #include <signal.h>
         #include <stdio.h>
@@ -262,7 +262,7 @@ def test_asynchronous_signals(project: Project) -> None:
     """)
     hits, works = map(int, project.out.split())
     assert report.calls("main", "work", "tiny") == {"main": 1, "work": works // 2, "tiny": works}
-    # a call from a handler that met the runtime at work may be dropped, but not in silence
+    # a call from a handler that interrupted the runtime may be dropped, but is counted as dropped
     calls = report.calls("handler", "in_handler")
     assert sum(calls.values()) + report.data["dropped"]["busy"] == 2 * hits
     assert report.row("work")["alloc_count"] == works // 2
@@ -288,7 +288,7 @@ def test_handler_on_an_alternate_stack(project: Project) -> None:
 
 
 def test_swapcontext(project: Project) -> None:
-    """Stackful coroutines switch in the middle of instrumented calls."""
+    """Stackful coroutines that switch in the middle of instrumented calls."""
     report = project.profile_c("""
         #include <ucontext.h>
         #include <stdlib.h>
@@ -324,7 +324,7 @@ DEEP = """
 
 @BOTH_C
 def test_deep_recursion(project: Project, compiler: str) -> None:
-    """100 000 deep on the usual 8 MB of stack: the guard may not be what overflows it."""
+    """100 000 levels on the usual 8 MB of stack: the guard must not cause an overflow."""
     report = project.profile_c(DEEP, "-O2", compiler=compiler)
     assert report.called() == {"main": 1, "deep": 100001}
 
@@ -337,7 +337,7 @@ def test_deep_recursion_without_optimization(project: Project, compiler: str) ->
 
 
 def test_deep_recursion_of_a_large_body(project: Project) -> None:
-    """Bodies long enough to be timed, deeper than any stack of open calls can be."""
+    """Bodies long enough to be timed, deeper than the stack of open calls."""
     report = project.profile_c(BURN + """
         static int deep(int n) { BURN(300);
                                  return n ? 1 + deep(n - 1) : 0; }
@@ -498,7 +498,7 @@ def test_posix_spawn(project: Project) -> None:
 
 
 def test_exec_keeps_what_came_before(project: Project) -> None:
-    """exec ends the program without an exit; the new image is none of piano's business."""
+    """exec ends the program without an exit, and piano does not follow the new program."""
     program = project.cc("""
         #include <unistd.h>
         int update(int n) { return n; }
@@ -574,7 +574,7 @@ def test_signal_dispositions_are_unchanged(project: Project) -> None:
         }
     """
     project.write({"plain.c": source})
-    # libpiano.so needs libpthread, which handles two signals of its own before glibc 2.34.
+    # libpiano.so needs libpthread, which reserves two signals before glibc 2.34.
     project.command("gcc", "plain.c", "-o", "plain", "-Wl,--no-as-needed", "-lpthread")
     want = project.command(project.root / "plain").out
     assert "SigCgt" in want
@@ -675,7 +675,7 @@ def test_dlopen_and_dlclose_a_hundred_times(project: Project) -> None:
 
 
 def test_dlopen_into_a_plain_program(project: Project) -> None:
-    """Only the plugin is instrumented: the host never linked the runtime."""
+    """Only the plugin is instrumented: the host is not linked with the runtime."""
     project.write(PLUGIN)
     project.piano("build", "--fn", "plugin_work", "--", "sh", "build.sh")
     program = next((project.root / ".piano").rglob("host"))
@@ -739,7 +739,7 @@ def test_exit_while_threads_run(project: Project) -> None:
 
 
 def test_main_thread_leaves_first(project: Project) -> None:
-    """pthread_exit in main: the process lives on until the last thread ends."""
+    """pthread_exit in main: the process runs until the last thread ends."""
     report = project.profile_c("""
         #include <pthread.h>
         #include <stdio.h>
@@ -759,7 +759,7 @@ def test_main_thread_leaves_first(project: Project) -> None:
 
 
 def test_daemon(project: Project) -> None:
-    """fork, setsid, fork again, all descriptors closed: the data of the daemon itself arrives."""
+    """fork, setsid, fork again, all descriptors closed: the daemon's data is in its run."""
     program = project.cc("""
         #include <fcntl.h>
         #include <stdlib.h>
@@ -839,7 +839,7 @@ def test_errno_survives_probes_and_allocations(project: Project) -> None:
 
 
 def test_no_file_may_grow(project: Project) -> None:
-    """RLIMIT_FSIZE of nothing: the program ends as it would, without a SIGXFSZ from piano."""
+    """RLIMIT_FSIZE of 0: the program ends as without piano, without a SIGXFSZ from piano."""
     program = project.cc("""
         #include <sys/resource.h>
         #include <stdio.h>
@@ -879,7 +879,7 @@ def test_chdir_does_not_move_the_run(project: Project) -> None:
 
 
 def test_v1_of_a_run_ended_by_exit(project: Project) -> None:
-    """exit() in the middle of the only call: still no frames, still every function."""
+    """exit() in the middle of the only call: no frames, but every function."""
     report: Report = project.profile_c("""
         #include <stdlib.h>
         static void inner(void) { exit(0); }
@@ -893,7 +893,7 @@ def test_v1_of_a_run_ended_by_exit(project: Project) -> None:
 
 @pytest.mark.parametrize("blocks", [1, 4, 8, 16, 64])
 def test_a_small_file_size_limit_does_not_end_the_program(project: Project, blocks: int) -> None:
-    """`ulimit -f`: the kernel sends SIGXFSZ to whoever writes past the limit. Nothing repeats here, so that the v1 file is written too."""
+    """`ulimit -f`: the kernel sends SIGXFSZ to the writer beyond the limit. No code repeats here, so that the v1 file is written too."""
     functions = "".join(f"int a_function_with_a_long_name_{i}(void) {{ return {i}; }}\n" for i in range(60))
     calls = "".join(f"a_function_with_a_long_name_{i}();" for i in range(60))
     program = project.cc(functions + f"int main(void) {{ {calls} return 5; }}")
@@ -902,7 +902,7 @@ def test_a_small_file_size_limit_does_not_end_the_program(project: Project, bloc
 
 
 def frame_numbers(path: Path) -> list[bytes]:
-    """Of all frame lines in the run file."""
+    """Count of all frame lines in the run file."""
     return re.findall(rb'^\{"frame":(\d+),', path.read_bytes(), re.MULTILINE)
 
 
@@ -942,7 +942,7 @@ def test_exit_writes_no_line_twice(project: Project) -> None:
 
 
 def test_calls_after_a_jump_out_of_any_handler(project: Project) -> None:
-    """A timer's handler leaves by siglongjmp, sometimes in the middle of the runtime. No call that follows is lost."""
+    """A timer's handler leaves by siglongjmp, sometimes in the middle of the runtime. No later call is lost."""
     report = project.profile_c("""
         #include <setjmp.h>
         #include <signal.h>

@@ -1,4 +1,4 @@
-"""`piano export`: what other tools read, checked by decoding it, by its schema, and by the tools themselves."""
+"""`piano export`: files for other tools, checked by decoding, by schema, and by the tools themselves."""
 from __future__ import annotations
 
 import json
@@ -57,7 +57,7 @@ def test_collapsed_merges_stacks_of_the_same_names(project: Project, program: Pa
 
 @tool
 def test_weights_add_up_to_the_estimate(project: Project) -> None:
-    """A thousand fractions, rounded one by one, would be off; together they are not."""
+    """A thousand fractions, rounded one by one, would add up to a wrong sum; the export's sum is right."""
     rec = make.Recording(rate=1000)
     rec.module("/m", 0x400000, 0x500000)
     for i in range(1000):
@@ -96,7 +96,7 @@ def test_speedscope_has_a_profile_per_figure(project: Project, program: Path, by
     named = [[frames[i]["name"] for i in stack] for stack in first["samples"]]
     assert ["main", "parse", "inner", "make_node"] in named, "root first"
     inner = next(f for f in frames if f["name"] == "inner")
-    assert inner["line"] == 3 and inner["file"].endswith("prog.c")
+    assert inner["file"].endswith("prog.c") and "line" not in inner, "a sample's line is not the function's"
 
 
 def speedscope_schema() -> Any:
@@ -153,13 +153,14 @@ def numbers(packed: bytes) -> list[int]:
 
 
 class Profile:
-    """A profile.proto, taken apart."""
+    """A decoded profile.proto."""
 
     def __init__(self, data: bytes):
         self.fields = fields(data)
         self.strings = [v.decode() for f, v in self.fields if f == 6]
         self.types = [tuple(self.strings[v] for _, v in fields(t)) for t in self.all(1)]
         self.samples = [(numbers(dict(fields(s))[1]), numbers(dict(fields(s))[2])) for s in self.all(2)]
+        self.labels = [dict(map(self.label, (v for f, v in fields(s) if f == 3))) for s in self.all(2)]
         self.mappings = [dict(fields(m)) for m in self.all(3)]
         self.functions = {dict(fields(f))[1]: dict(fields(f)) for f in self.all(5)}
         self.locations = {}
@@ -167,6 +168,10 @@ class Profile:
             parts = fields(location)
             lines = [dict(fields(v)) for f, v in parts if f == 4]
             self.locations[dict(parts)[1]] = (dict(parts), lines)
+
+    def label(self, data: bytes) -> tuple[str, Any]:
+        parts = dict(fields(data))
+        return self.strings[parts[1]], self.strings[parts[2]] if 2 in parts else parts[3]
 
     def all(self, number: int) -> list[bytes]:
         return [v for f, v in self.fields if f == number]
@@ -211,7 +216,8 @@ def test_pprof_has_types_and_unique_strings(project: Project, program: Path) -> 
             assert lines[-1][2] in (2, 4, 5, 6)
     fields_of = dict(profile.fields)
     assert fields_of[12] == 512 * 1024 and profile.strings[fields_of[14]] == "inuse_space"
-    assert fields_of[10] == 10 * make.SECOND
+    assert [profile.strings[v] for _, v in fields(fields_of[11])] == ["space", "bytes"]
+    assert 10 not in fields_of, "memory at the end has no duration"
 
 
 @tool
@@ -228,8 +234,33 @@ def test_pprof_of_an_empty_recording_has_no_samples(project: Project) -> None:
     assert profile.samples == [] and len(profile.types) == 4
 
 
+@tool
+def test_pprof_has_a_mapping_for_each_file(project: Project, program: Path) -> None:
+    """Segments of a file, and the same file again in a later generation of the module map, are one mapping; the program
+    comes first, as pprof expects."""
+    rec = make.Recording(program=str(program), rate=1)
+    for start in (0x400000, 0x410000):
+        rec.module("/lib/below.so", start, start + 0x1000, bias=0x400000, build_id=b"\1\2")
+    elf = make.Program(rec, program)
+    for since in (3, 7):
+        rec.module("/lib/a.so", 0x7F0000010000, 0x7F0000020000, bias=0x7F0000000000, build_id=b"\xab", since=since, until=since + 4)
+    rec.module("/lib/a.so", 0x7E0000010000, 0x7E0000020000, bias=0x7E0000000000, build_id=b"\xab", since=9)
+    rec.sample(rec.stack([0x7F0000010010, elf.pc("main")], generation=3), 5)
+    rec.sample(rec.stack([0x7F0000010010, 0x410010], generation=8), 6)
+    profile = profile_of(project, put(project, rec))
+    found = [(profile.strings[m[5]], m[2], m[3], m.get(4, 0), profile.strings[m[6]]) for m in profile.mappings]
+    assert found[0][0] == str(program)
+    assert sorted(found[1:]) == [
+        ("/lib/a.so", 0x7E0000010000, 0x7E0000020000, 0x10000, "ab"), ("/lib/a.so", 0x7F0000010000, 0x7F0000020000, 0x10000, "ab"),
+        ("/lib/below.so", 0x400000, 0x411000, 0, "0102")]
+    assert [m[1] for m in profile.mappings] == [1, 2, 3, 4]
+    used = {parts.get(2) for parts, _ in profile.locations.values()}
+    by_file = {profile.strings[profile.mappings[number - 1][5]] for number in used if number}
+    assert by_file == {str(program), "/lib/a.so", "/lib/below.so"}
+
+
 def go_pprof() -> tuple[list[str], str]:
-    """The command, and where this machine's Go keeps what it built: newer ones build pprof when it is first asked for."""
+    """The command, and the directory in which Go caches builds: newer versions build pprof at its first use."""
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go") or shutil.which("/usr/lib/go/bin/go")
     if go is None:
         pytest.skip("go is not installed, so there is no `go tool pprof`")
@@ -262,7 +293,7 @@ def test_pprof_is_read_by_go_tool_pprof(project: Project, program: Path) -> None
     assert re.search(r"make_node \S*prog\.c:2", lines), lines
 
 
-# Where it goes -----------------------------------------------------------------------------------
+# Output files ------------------------------------------------------------------------------------
 
 @tool
 def test_output_file_is_not_overwritten_without_force(project: Project, program: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a newcomer types in the first ten minutes: words without `--`, mistakes, pipes, small terminals."""
+"""Commands of a new user in the first ten minutes: words without `--`, mistakes, pipes, small terminals."""
 from __future__ import annotations
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PIANO, Project, need, put_run, update_run
+from conftest import LIB, PIANO, Project, need, put_run, update_run
 from test_cli import COMMANDS
 
 tool = pytest.mark.tool
@@ -58,7 +58,7 @@ def test_run_takes_words_without_dashes(project: Project) -> None:
     assert project.piano("run", "level3", "--help").out == "level3\n--help\n"
 
 
-# Where a recording can go ---------------------------------------------------------------------------------
+# Places for a recording ------------------------------------------------------------------------------------
 
 
 @tool
@@ -74,13 +74,13 @@ def test_a_recording_may_still_be_called_dash(project: Project) -> None:
     assert (project.root / "-").read_bytes().startswith(b"PIANOREC")
 
 
-# Files that cannot be read -------------------------------------------------------------------------------
+# Unreadable files ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/setpriv").exists(), reason="needs root and setpriv")
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_unreadable_files_are_named(tmp_path: Path, count: int) -> None:
-    """Root reads everything, so somebody else builds."""
+    """Root can read everything, so another user builds."""
     root, home = tmp_path / "project", tmp_path / "home"
     root.mkdir()
     home.mkdir()
@@ -103,7 +103,7 @@ def test_unreadable_files_are_named(tmp_path: Path, count: int) -> None:
     assert ("1 file " in told) == (count == 1) and ("and 6 more" in told) == (count == 9), told
 
 
-# piano view where there is no display ----------------------------------------------------------------------
+# piano view without a display ----------------------------------------------------------------------------
 
 
 def served(project: Project, env: dict[str, str]) -> tuple[str, str]:
@@ -143,11 +143,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def with_piano(project: Project) -> dict[str, str]:
     """An environment in which the completions find piano."""
-    return {"PATH": f"{Path(PIANO).parent}:{project.env['PATH']}"}
+    return {"PATH": f"{LIB.parent}:{project.env['PATH']}"}
 
 
 def completed(project: Project, *words: str, cwd: Path | None = None) -> list[str]:
-    """What bash offers for the last of WORDS, as readline would cut the line."""
+    """Bash's completions of the last of WORDS, split as readline splits the line."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE=$LINE; COMP_POINT=${#LINE}\n'
               'compopt() { :; }; _piano; printf "%s\\n" "${COMPREPLY[@]}"')
     done = project.command("bash", "--norc", "-c", script, "bash", ROOT / "tools/completion/piano.bash", *words, cwd=cwd,
@@ -169,7 +169,7 @@ def test_functions_of_the_last_build_are_completed(project: Project) -> None:
 
 
 def test_methods_are_completed(project: Project) -> None:
-    """Bash takes a colon for the end of a word, and offers what follows it."""
+    """Bash ends a word at a colon and completes the rest."""
     project.write({"a.cc": "namespace game { struct World { int update(int n) { return n; } int draw() { return 0; } }; }\n"
                            "int main() { game::World w; return w.update(0) + w.draw(); }\n"})
     project.build("--", "g++", "a.cc", "-o", "a")
@@ -220,7 +220,7 @@ def test_every_shell_completes_every_flag(project: Project, command: str) -> Non
 
 
 def completed_by_fish(project: Project, line: str, cwd: Path | None = None) -> list[str]:
-    """What fish offers for LINE, without the descriptions."""
+    """Fish's completions of LINE, without the descriptions."""
     done = project.command(need("fish"), "--no-config", "-c", "source $argv[1]; complete -C $argv[2]",
                            ROOT / "tools/completion/piano.fish", line, cwd=cwd, env=with_piano(project))
     assert done.err == "", done
@@ -253,7 +253,7 @@ def test_fish_completes_options_and_runs(project: Project) -> None:
     assert "snapshot" in completed_by_fish(project, "piano help s")
 
 
-# Words that are no command -------------------------------------------------------------------------------
+# Words that are not commands -----------------------------------------------------------------------------
 
 
 @tool
@@ -268,11 +268,11 @@ def test_wrong_command_gets_a_suggestion(project: Project, words: list[str], tex
     assert done.status == 2 and text in done.err and done.out == "", done
 
 
-# A program that is over too soon ----------------------------------------------------------------------------
+# A program that ends too early -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("flags,text,never", [
-    (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1,", "--heap=1K"),
+    (["--heap"], "try --heap=1K", "--cpu"), (["--heap=1K"], "try --heap=1 ", "--heap=1K"),
     (["--heap=1"], "allocated nothing", "try --heap"), ([], "try --heap=1K --cpu=999", "xx")], ids=str)
 def test_record_says_when_nothing_was_sampled(project: Project, flags: list[str], text: str, never: str) -> None:
     project.write({"a.c": "int main(void) { return 0; }\n"})

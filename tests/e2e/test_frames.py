@@ -1,4 +1,4 @@
-"""Frames: which calls they are, what they cost, and that no program makes too many of them."""
+"""Frames: which calls they are, their cost, and the limits of their number."""
 from __future__ import annotations
 
 import json
@@ -156,7 +156,7 @@ def test_frames_add_up_to_the_functions(project: Project) -> None:
 
 
 def test_wall_time_covers_what_is_not_instrumented(project: Project) -> None:
-    """A frame's wall time is the clock's, waiting included."""
+    """A frame's wall time is the clock's, including waits."""
     project.profile_c(BURN + """
         #include <unistd.h>
         static void update(int n) { BURN(1000); if (n == 5) usleep(30000); }
@@ -238,7 +238,7 @@ def test_percentiles_are_over_the_frames_a_function_appears_in(project: Project)
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_runaway_outermost_function_is_bounded(project: Project, compiler: str) -> None:
-    """20 million calls of a tiny outermost function: exact count, a few MB, no more."""
+    """20 million calls of a tiny outermost function: exact count, a file of a few MB."""
     report = project.profile_c("""
         static volatile unsigned sink;
         void tiny(void) { sink++; }
@@ -288,7 +288,7 @@ LOOP_FNS = ["--fn", "init", "--fn", "poll_", "--fn", "update", "--fn", "autosave
 
 @pytest.mark.parametrize("with_main", [False, True])
 def test_a_loop_of_several_functions_has_turns(project: Project, with_main: bool) -> None:
-    """A loop of poll, update, draw: a frame is a turn, with what `main` did between the calls."""
+    """A loop of poll, update, draw: a frame is a turn, including the time of `main` between the calls."""
     report = project.profile_c(LOOP, select=LOOP_FNS + (["--fn", "main"] if with_main else []))
     groups = report.data["frames"]["by_root"]
     assert [(g["root"], g["kind"], g["count"]) for g in groups] == [("poll_", "turn", 60)]
@@ -323,7 +323,7 @@ def test_frame_option_overrides_turns(project: Project) -> None:
 
 
 def test_a_helper_called_now_and_then_does_not_make_turns(project: Project) -> None:
-    """A number drawn for every tenth frame: the frames are those of the function that takes the time."""
+    """A number is drawn only every tenth frame: the frames are those of the function that takes the time."""
     report = project.profile_c(BURN + """
         static unsigned state = 1;
         static unsigned draw_number(void) { return state = state * 1103515245 + 12345; }
@@ -386,7 +386,7 @@ def test_a_frame_left_by_longjmp_is_a_frame(project: Project) -> None:
 
 
 def made_run(project: Project, walls_us: list[int]) -> str:
-    """A run whose frames of `update` took these times."""
+    """A run whose frames of `update` took the given times."""
     lines = ['{"format_version":2,"run_id":"7_1000","timestamp_ms":1000,"functions":["update"]}']
     for i, wall in enumerate(walls_us):
         lines.append(json.dumps({"frame": i, "thread": 1, "depth": 0, "root": 0, "start_ns": i * 10**9,
@@ -435,8 +435,8 @@ def test_profile_takes_a_budget(project: Project) -> None:
     assert "30 spikes (>1ns budget)" in done.out
 
 
-# Frames are merged when there are more of them in a second than the file takes: short ones, or there are not on a busy machine. All
-# are timed, as those of functions that are timed by sample are no frames.
+# Frames are merged if there are more per second than the file allows. These are short, so that this also happens on a busy
+# machine. All are timed, because functions timed by sample have no frames.
 SHORT = {"PIANO_TIMING": "all"}
 
 
@@ -464,7 +464,7 @@ def test_merged_frames_count_for_their_own_function(project: Project) -> None:
 
 
 def test_more_roots_than_there_is_room_for(project: Project) -> None:
-    """Frames of functions without an entry of their own are counted, for no function."""
+    """Frames of functions without an entry are counted, but for no function."""
     report = project.profile_c(four(800, functions=40), env=SHORT)
     summary = report.data["frames"]
     assert summary["merged"] > 0 and summary["count"] == 40 * 800
@@ -488,7 +488,7 @@ def test_merged_frames_survive_a_kill(project: Project) -> None:
 
 
 def test_a_busy_first_call_does_not_take_the_lines_of_the_loop(project: Project) -> None:
-    """Below first calls, deeper calls have lines too; however many these are, the loop keeps its own."""
+    """Deeper calls have lines too; the loop keeps its lines even if there are many of them."""
     report = project.profile_c(BURN + """
         static void item(void) { BURN(3000); }
         static void poll_(void) { BURN(2000); }

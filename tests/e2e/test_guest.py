@@ -1,4 +1,4 @@
-"""A guest in another's process: the places where a runtime does harm without being asked."""
+"""The runtime as a guest in a process: places where a runtime can do harm."""
 from __future__ import annotations
 
 from conftest import LIB, ROOT, Project
@@ -7,7 +7,7 @@ NOINLINE = "#define NOINLINE __attribute__((noinline))\n"
 
 
 def test_first_calls_on_many_threads_at_once(project: Project) -> None:
-    """Nobody instrumented has run before the threads do: none of their calls may be lost."""
+    """No instrumented function runs before the threads do: none of their calls may be lost."""
     report = project.profile_c(NOINLINE + """
         #include <pthread.h>
         static pthread_barrier_t gate;
@@ -32,7 +32,7 @@ def test_first_calls_on_many_threads_at_once(project: Project) -> None:
 
 
 def test_probes_are_no_cancellation_points(project: Project) -> None:
-    """A cancelled thread that holds a lock works on until it comes to a point of its own."""
+    """A cancelled thread that holds a lock continues until it reaches a cancellation point."""
     project.profile_c(NOINLINE + """
         #include <pthread.h>
         #include <stdio.h>
@@ -85,7 +85,7 @@ def test_first_call_on_a_small_stack(project: Project) -> None:
 
 
 def test_a_call_that_ends_on_another_thread(project: Project) -> None:
-    """A coroutine moves while a counted call of it is open; then it allocates."""
+    """A coroutine moves to another thread while a counted call of it is open; then it allocates."""
     project.profile_c(NOINLINE + """
         #include <pthread.h>
         #include <stdio.h>
@@ -125,7 +125,7 @@ def test_a_call_that_ends_on_another_thread(project: Project) -> None:
 
 
 def test_a_fork_inside_a_counted_call(project: Project) -> None:
-    """The child goes on in a run of its own, and owes nothing to the parent's memory."""
+    """The child continues in a separate run and does not use the parent's memory."""
     project.profile_c(NOINLINE + """
         #include <stdio.h>
         #include <stdlib.h>
@@ -162,7 +162,7 @@ def test_a_fork_inside_a_counted_call(project: Project) -> None:
 
 
 def test_forks_while_functions_are_registered(project: Project) -> None:
-    """A child that loads an instrumented library, made while another thread loads one."""
+    """A child that loads an instrumented library. It is forked while another thread loads one."""
     project.write({"host.c": r"""
         #define _GNU_SOURCE
         #include <pthread.h>
@@ -215,8 +215,8 @@ def test_forks_while_functions_are_registered(project: Project) -> None:
 
 
 def test_a_library_with_an_allocator_of_its_own(project: Project) -> None:
-    """An allocator stands before piano, so calls are led past it. Those of a library that is bound to its own malloc (RTLD_DEEPBIND)
-    are none of them."""
+    """Another allocator comes before piano, so calls bypass piano. Those of a library bound to its own malloc (RTLD_DEEPBIND)
+    must not be counted."""
     project.write({"first.c": r"""
         #include <stddef.h>
         void *__libc_malloc(size_t);
@@ -253,7 +253,7 @@ def test_a_library_with_an_allocator_of_its_own(project: Project) -> None:
             void *library = dlopen("./own.so", RTLD_NOW | RTLD_DEEPBIND);
             int (*use)(void) = (int (*)(void))dlsym(library, "use");
             int before = use();
-            __piano_register(&unit); /* as an instrumented library does that is loaded */
+            __piano_register(&unit); /* like an instrumented library that is loaded */
             printf("%d %d\n", before, use());
             return 0;
         }

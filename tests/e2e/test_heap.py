@@ -1,4 +1,4 @@
-"""The heap profiler against what programs know about themselves: every call exactly, and the statistics."""
+"""Compares the heap profiler with what programs print about themselves: every call exactly, and the statistics."""
 from __future__ import annotations
 
 import math
@@ -11,7 +11,7 @@ from heaps import compile, figures, record, same_with_and_without
 # ---- every call, exactly ----
 
 def test_sample_everything_equals_a_shadow_map(project: Project) -> None:
-    """Random calls on 16 threads, blocks freed and resized by others than those who made them."""
+    """Random calls on 16 threads; blocks are freed and resized by other threads than those that allocated them."""
     program = compile(project, r"""
         enum { SLOTS = 4096, THREADS = 16, TURNS = 6000 };
         static _Atomic(void *) slots[SLOTS]; /* a block begins with its size */
@@ -58,7 +58,7 @@ def test_sample_everything_equals_a_shadow_map(project: Project) -> None:
 
 
 def test_every_entry_point_once(project: Project) -> None:
-    """Each makes two blocks and has one of them freed: one is live, with the size that was asked for."""
+    """Each call makes two blocks and frees one of them: one is live, with the requested size."""
     program = compile(project, r"""
         #include <malloc.h>
         static volatile size_t huge = SIZE_MAX / 2 - 100;
@@ -272,7 +272,7 @@ def test_results_and_errno_are_those_of_the_allocator(project: Project, rate: st
 
 
 def test_piano_is_not_in_its_own_figures(project: Project) -> None:
-    """One allocation in the program, one in the recording; and no trace of look-ups in what the program can ask."""
+    """One allocation in the program, one in the recording; and errno and dlerror show no trace of piano's lookups."""
     program = compile(project, r"""
         #include <dlfcn.h>
         int main(void)
@@ -291,7 +291,7 @@ def test_piano_is_not_in_its_own_figures(project: Project) -> None:
 
 
 def test_allocating_is_no_cancellation_point(project: Project) -> None:
-    """A cancelled thread that allocates under a lock goes on until it comes to a point of its own."""
+    """A cancelled thread that allocates under a lock continues until it reaches its own cancellation point."""
     program = compile(project, r"""
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         static atomic_int state;
@@ -324,7 +324,7 @@ def test_allocating_is_no_cancellation_point(project: Project) -> None:
 
 
 def test_addresses_of_ordinary_blocks_grow_as_they_did(project: Project) -> None:
-    """What is not sampled comes from the allocator untouched: as dense as without piano."""
+    """The allocator's layout of unsampled blocks is as dense as without piano."""
     program = compile(project, r"""
         int main(void)
         {
@@ -338,7 +338,7 @@ def test_addresses_of_ordinary_blocks_grow_as_they_did(project: Project) -> None
 
 
 def test_one_block_of_a_gigabyte_is_a_gigabyte(project: Project) -> None:
-    """By size, not by touch: and piano itself does not touch it."""
+    """Counts by size, not by touched pages; and piano does not touch the block."""
     program = compile(project, r"""
         static NOINLINE void *by_malloc(void) { void *p = malloc(1ul << 30); KEEP(p); return p; }
         static NOINLINE void *by_calloc(void) { void *p = calloc(1024, 1ul << 20); KEEP(p); return p; }
@@ -377,8 +377,8 @@ ALLOCATING = "".join(rf"""
 
 @pytest.mark.parametrize("rate", [64 << 10, 512 << 10])
 def test_the_mean_of_many_runs_is_the_truth(project: Project, rate: int) -> None:
-    """Bytes and objects of each site within 3 standard errors over 20 runs. That fails once in 50 for nothing, so a
-    second set of runs may say otherwise: it does not for an estimator that is wrong."""
+    """Bytes and objects of each site are within 3 standard errors over 20 runs. That fails by chance once in 50 times, so a
+    second set of runs may decide, which does not help an estimator that is wrong."""
     program = compile(project, ALLOCATING)
     runs = 20
 
@@ -422,7 +422,7 @@ def test_tiny_blocks_and_a_huge_one_are_ranked_right(project: Project) -> None:
 
 
 def test_threads_have_seeds_of_their_own(project: Project) -> None:
-    """The first block of each of many threads is sampled as often as any other: not never, not always."""
+    """The first block of each of many threads is sampled as often as any other block."""
     program = compile(project, r"""
         static NOINLINE void *first(void *arg) { void *p = malloc(1000); KEEP(p); return arg; }
         int main(void)

@@ -1,4 +1,4 @@
-"""`piano diff` on recordings whose every number is known beforehand."""
+"""`piano diff` of recordings with known numbers."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ def pair(project: Project, program: Path, more: int) -> tuple[Path, Path]:
     sides = []
     for n, base in ((0, 0x555555554000), (more, 0x7F1234560000)):
         rec = make.Recording(program=str(program), rate=512 * 1024)
-        elf = make.Program(rec, program, base=base)  # loaded elsewhere the second time
+        elf = make.Program(rec, program, base=base)  # loaded at another address the second time
         rec.sample(rec.stack(elf.pcs("make_node", "parse", "main")), 64 * 1024, count=300)
         rec.sample(rec.stack(elf.pcs("make_node", "load", "main")), 64 * 1024, count=300 + n)
         sides.append(put(project, rec, f"174000000000{len(sides)}-7.rec"))
@@ -90,7 +90,7 @@ def test_diff_of_a_run_and_a_recording(project: Project, program: Path) -> None:
 
 
 def held(project: Project, program: Path, name: str, kept: int, peak: int) -> Path:
-    """Allocates the same at all times; differs in what is live in the end, and at the peak."""
+    """Allocates the same at all times, but differs in the live memory at the end and at the peak."""
     rec, s = recording(program, rate=1)
     rec.sample(s.load, 1000, count=peak)
     for _ in range(peak - kept):
@@ -140,12 +140,12 @@ def test_diff_of_different_programs_is_said(project: Project, program: Path) -> 
 
 @tool
 def test_diff_of_two_builds_with_names_of_their_own(project: Project, program: Path) -> None:
-    """app-old and app-new, with symbols and stripped: sites are matched, also those that are an address in the program."""
+    """app-old and app-new, with symbols and stripped: sites match, also those that are only an address in the program."""
     for stripped in (False, True):
         sides = []
         for name, size in (("app-old", 100), ("app-new", 300)):
             shutil.copy(program, project.root / name)
-            elf_of = program  # addresses are looked up in the one with symbols
+            elf_of = program  # addresses are resolved in the one with symbols
             if stripped:
                 project.command("strip", project.root / name)
             rec = make.Recording(program=str(project.root / name), rate=1)

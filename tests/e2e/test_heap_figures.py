@@ -1,4 +1,4 @@
-"""What a report says beyond live bytes, control from inside a program, and a day in small."""
+"""Figures beyond live bytes, control from inside a program, and a short simulation of a long run."""
 from __future__ import annotations
 
 import math
@@ -48,7 +48,7 @@ def test_anonymous_mappings_are_a_kind_of_their_own(project: Project) -> None:
 
 
 def test_a_mapping_that_grows_is_a_new_one(project: Project) -> None:
-    """It is so small at first that it is hardly ever sampled, and so large in the end that it always is."""
+    """The blocks are so small at first that they are rarely sampled, and so large at the end that they always are."""
     program = compile(project, r"""
         #include <sys/mman.h>
         static NOINLINE void *mover(void *p, size_t a, size_t b) { return mremap(p, a, b, MREMAP_MAYMOVE); }
@@ -71,7 +71,7 @@ def test_a_mapping_that_grows_is_a_new_one(project: Project) -> None:
 
 @pytest.mark.parametrize("part", ["a, 4096", "a + 4096, 4096", "a + (1 << 20) - 4096, 4096"])
 def test_partly_unmapped_mappings_are_followed(project: Project, part: str) -> None:
-    """munmap of a part is followed, or counted as what it is; a mapping that another is laid over is gone."""
+    """Follows or counts the munmap of a part; removes a mapping that another mapping replaces."""
     program = compile(project, r"""
         #include <sys/mman.h>
         static NOINLINE char *mapper(void *at, size_t n, int more)
@@ -157,7 +157,7 @@ def test_the_peak_and_who_held_it(project: Project) -> None:
 
 
 def test_peak_is_the_sum_over_threads(project: Project) -> None:
-    """All hold at once, at a barrier: the peak is the sum, and so are the parts."""
+    """All threads hold their memory at a barrier: the peak is the sum, and the parts add up."""
     program = compile(project, r"""
         static pthread_barrier_t gate;
         static NOINLINE void *holder(void *arg)
@@ -198,7 +198,7 @@ def test_leaks_names_the_function_that_leaks(project: Project) -> None:
 
 
 def test_growth_between_two_snapshots(project: Project) -> None:
-    """Asked for from outside, while the program waits."""
+    """Requested from outside, while the program waits."""
     program = compile(project, r"""
         static void *all[3000];
         static NOINLINE void grows(int n) { for (int i = 0; i < n; i++) { void *p = malloc(1000); KEEP(p); } }
@@ -245,7 +245,7 @@ def test_growth_between_two_snapshots(project: Project) -> None:
 
 
 def test_snapshots_in_the_middle_of_things(project: Project) -> None:
-    """While four threads churn: every snapshot is one that could have been."""
+    """While four threads allocate and free: every snapshot shows a possible state."""
     program = compile(project, CHURN + r"""
         int main(void)
         {
@@ -277,7 +277,7 @@ def with_library(project: Project, source: str, name: str = "prog") -> Path:
 
 
 def own_recording(project: Project, *command: Any) -> tuple[Done, Heap]:
-    """A program that starts its recording by itself, and that recording."""
+    """A program that starts its recording itself, and that recording."""
     runs = project.root / "runs"
     done = project.command(*command, env={"PIANO_RUNS_DIR": str(runs)})
     files = [p for p in runs.iterdir() if p.name.endswith(".rec")]
@@ -309,7 +309,7 @@ def test_interface_records_between_start_and_stop_only(project: Project) -> None
             IS(piano_heap_stop(), 0);
             IS(piano_heap_stop(), -ENOTCONN);
             outside();
-            free(a); /* followed although stopped */
+            free(a); /* followed after the stop */
             IS(piano_heap_stats(&s), 0);
             if (s.samples != samples) puts("samples while stopped");
             IS(piano_heap_snapshot(), 2);
@@ -317,7 +317,7 @@ def test_interface_records_between_start_and_stop_only(project: Project) -> None
             inside();
             IS(piano_heap_stop(), 0);
             IS(piano_heap_shutdown(), 0);
-            free(b); /* followed no more */
+            free(b); /* no longer followed */
             IS(piano_heap_start(1), -ESHUTDOWN);
             if (piano_heap_stop() >= 0) puts("stopped after shutdown");
             outside();
@@ -347,7 +347,7 @@ def test_a_new_rate_weighs_old_and_new_samples_right(project: Project) -> None:
             unseen();
             piano_heap_start(65536);
             at_many();
-            for (int i = 500; i < 1000; i++) free(one[i]); /* under another rate */
+            for (int i = 500; i < 1000; i++) free(one[i]); /* with another rate */
             for (int i = 0; i < 100000; i++) free(two[i]);
             struct piano_heap_stats s;
             if (piano_heap_stats(&s) || s.mean_bytes != 65536) return 1;
@@ -400,7 +400,7 @@ def test_thousand_starts_and_stops_do_not_grow_the_recording(project: Project) -
 
 
 def test_the_interface_under_record_and_in_a_child(project: Project) -> None:
-    """A program that finds piano there by itself, and a child that starts a recording of its own."""
+    """A program that finds piano already recording, and a child that starts a separate recording."""
     program = compile(project, r"""
         #include <dlfcn.h>
         #include <sys/wait.h>
@@ -438,7 +438,7 @@ def test_the_interface_under_record_and_in_a_child(project: Project) -> None:
 
 
 def test_nothing_to_see_is_an_error(project: Project) -> None:
-    """Linked statically, no call can be followed: start says so."""
+    """A static program's calls cannot be followed: start returns an error."""
     project.write({"prog.c": '#include "piano.h"\n#include <errno.h>\n#include <stdio.h>\n#include <stdlib.h>\n'
                              'int main(void) { int r = piano_heap_start(1); free(malloc(10)); '
                              'puts(r == -ENOSYS ? "said" : "silent"); return 0; }\n'})
@@ -448,10 +448,10 @@ def test_nothing_to_see_is_an_error(project: Project) -> None:
     assert done.out == "said\n"
 
 
-# ---- for a day, in small ----
+# ---- a short simulation of a day ----
 
 def test_millions_of_allocations_do_not_grow_the_recording(project: Project) -> None:
-    """Tens of millions of allocations: recording and process are no greater at the end than in the middle."""
+    """Tens of millions of allocations: recording and process are no larger at the end than in the middle."""
     program = compile(project, r"""
         #include <sys/stat.h>
         enum { THREADS = 4, EACH = 6000000, HELD = 256 };
@@ -510,7 +510,7 @@ def test_millions_of_allocations_do_not_grow_the_recording(project: Project) -> 
 
 
 def test_live_samples_are_those_that_are_followed(project: Project) -> None:
-    """What found no room is not called live: as many as the program is shown, block by block."""
+    """Blocks that did not fit are not called live; the count agrees with the program's list of blocks."""
     program = compile(project, r"""
         #include <sys/resource.h>
         #include "piano.h"

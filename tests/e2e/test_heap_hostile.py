@@ -1,5 +1,5 @@
-"""The heap profiler where it has no friends: unloading by many threads, allocators with their own operators, forks in the
-middle of a sample, tables that are full. The truth is in the program each time."""
+"""The heap profiler under hard conditions: unloading by many threads, allocators with their own operators, forks in the
+middle of a sample, full tables. The program prints the truth each time."""
 from __future__ import annotations
 
 import pytest
@@ -15,7 +15,7 @@ PLUGIN = """
 
 
 def test_threads_that_unload_at_the_same_time(project: Project) -> None:
-    """What a module was is not to be read while another thread unmaps it; and all its loadings are one site."""
+    """piano must not read a module while another thread unmaps it; all loadings of a module are one site."""
     for i in range(4):
         compile_library(project, PLUGIN, f"p{i}.so")
     program = compile(project, r"""
@@ -47,7 +47,7 @@ def test_threads_that_unload_at_the_same_time(project: Project) -> None:
     taken = [site for site in heap.sites if site["stack"][0]["function"] == "plug_take"]
     assert sum(site["allocated_objects"] for site in taken) == 4 * 300
     assert sum(site["live_objects"] for site in taken) == 0
-    # A library seldom comes back to another place; where it does not, nothing is numbered anew.
+    # A library may be loaded at another address, which makes a new stack. At the same address it keeps its number.
     assert len(taken) < 200, len(taken)
 
 
@@ -168,7 +168,7 @@ def test_forks_in_the_middle_of_a_sample(project: Project) -> None:
             for (unsigned s = 1; forks < 150;) {
                 s = s * 1103515245 + 12345;
                 if (child) _exit(0);
-                /* an allocator that can be interrupted and entered again is not glibc: blocked around it */
+                /* only glibc's allocator may be interrupted and entered again, so signals are blocked around others */
                 void *volatile p = kept[s >> 10 & 63];
                 (void)p;
                 kept[s >> 10 & 63] = memalign(64, s >> 20 & 255);
@@ -220,7 +220,7 @@ def test_starting_on_many_threads(project: Project) -> None:
 
 
 def test_a_full_live_table_is_not_called_freed(project: Project) -> None:
-    """More sampled blocks than there is room for on the disk: neither live nor freed, and said."""
+    """More sampled blocks than there is disk space: neither live nor freed, and reported."""
     program = compile(project, r"""
         #include <sys/resource.h>
         static void *keep(void) { void *p = malloc(1000); KEEP(p); return p; }
@@ -260,7 +260,7 @@ HOST = r"""
         printf("%d\n", use_of(first));
         dladdr(dlsym(first, "use"), &info);
         dlclose(first);
-        /* what comes next lies elsewhere */
+        /* the next one is loaded at another address */
         for (int i = 0; i < 16; i++)
             mmap((char *)info.dli_fbase + i * 4096, 4096, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -272,7 +272,7 @@ HOST = r"""
 
 
 def test_a_library_that_waits_for_its_threads_while_it_is_loaded(project: Project) -> None:
-    """Its first delete is that of a thread, and who waits for that thread has the loader's lock."""
+    """Its first delete is made by a thread, and the thread that waits for it holds the loader's lock."""
     compile(project, r"""
         #include <thread>
         #include <unistd.h>
@@ -285,8 +285,8 @@ def test_a_library_that_waits_for_its_threads_while_it_is_loaded(project: Projec
 
 
 def test_operators_of_libraries_that_come_and_go(project: Project) -> None:
-    """A program without C++ of its own, and two libraries that bring operators. The second comes when the first is gone; each
-    has one that the other has not, and what they make goes to who made it."""
+    """A C program and two libraries that define operators. The second is loaded after the first was unloaded. Each
+    defines one operator that the other does not, and frees go to the library that allocated."""
     source = r"""
         static int made;
         #if SECOND
@@ -395,7 +395,7 @@ def test_a_file_system_that_reserves_nothing(project: Project) -> None:
 
 
 def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
-    """Both share one recording, regardless of which starts first."""
+    """Both share one recording, in any order of start."""
     program = compile(project, r"""
         #include "piano.h"
         static pthread_barrier_t line;
@@ -427,7 +427,7 @@ def test_heap_and_cpu_begun_at_the_same_time(project: Project) -> None:
 
 
 def test_caught_stack_overflows_do_not_stop_sampling(project: Project) -> None:
-    """A handler on an alternate stack leaves by siglongjmp, mostly out of a sample: later allocations are sampled."""
+    """A handler on an alternate stack leaves by siglongjmp, mostly during a sample: later allocations are still sampled."""
     program = compile(project, r"""
         #include <setjmp.h>
         #include <sys/resource.h>
@@ -457,7 +457,7 @@ def test_caught_stack_overflows_do_not_stop_sampling(project: Project) -> None:
             return 0;
         }
     """)
-    for size in (500, 533, 600):  # kilobytes; they end at several places
+    for size in (500, 533, 600):  # kilobytes; the limits end at different places
         _, heap = record(project, program, str(size))
         assert heap.made("after") == (40 * 500, 40 * 500 * 100)
         assert heap["dropped"]["busy"] == 0

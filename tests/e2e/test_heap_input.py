@@ -1,4 +1,4 @@
-"""Recordings that are none, cut, hostile or huge; and which one is meant."""
+"""Files that are not recordings, or truncated, hostile or huge ones; and the choice of the recording."""
 from __future__ import annotations
 
 import json
@@ -15,7 +15,7 @@ import pytest
 from conftest import PIANO, ROOT, Project, put_run, update_run
 from made import MB, grown, make, names, program, put, recording, tool  # noqa: F401 (program is a fixture)
 
-# Files that are not as they should be -----------------------------------------------------------
+# Damaged files ----------------------------------------------------------------------------------
 
 HEAD = make.HEADER
 
@@ -46,7 +46,7 @@ def test_file_that_is_no_recording_is_refused_by_byte(project: Project, content:
 @tool
 def test_a_run_of_functions_is_no_recording(project: Project) -> None:
     path = put_run(project, "1740000000123-77", update_run([16_000_000] * 3))
-    for command in (["report", "--heap", path], ["export", "--format", "pprof", path]):
+    for command in (["report", "--heap", path], ["export", "--format", "pprof", "--by", "live", path]):
         done = project.piano(*command, check=False)
         assert done.status == 1 and done.out == "" and "is not a recording" in done.err, done
 
@@ -56,7 +56,7 @@ def test_a_run_of_functions_is_no_recording(project: Project) -> None:
                                   HEAD + make.CHUNK + 64 + 40, HEAD + 2 * make.CHUNK + 300,
                                   HEAD + 3 * make.CHUNK + 100, -1])
 def test_truncated_recording_is_shown_up_to_the_damage(project: Project, program: Path, keep: int) -> None:
-    """What is whole is shown, and what is missing is said with its byte."""
+    """Shows the intact part, and reports the damaged byte."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 1000, count=3).sample(s.load, 10)
     path = put(project, rec)
@@ -150,7 +150,7 @@ def limited() -> None:
 @tool
 @pytest.mark.parametrize("seed", range(6))
 def test_mutated_recordings_never_crash_the_report(project: Project, program: Path, seed: int) -> None:
-    """Bytes of headers, lengths and tables changed at random: some answer, no signal, bounded memory."""
+    """Bytes of headers, lengths and tables changed at random: an answer, no signal, bounded memory."""
     rng = random.Random(seed)
     rec = grown(program)
     whole = rec.bytes()
@@ -182,7 +182,7 @@ def test_mutated_recordings_never_crash_the_report(project: Project, program: Pa
 
 @tool
 def test_wrong_sizes_do_not_allocate_much_memory(project: Project, program: Path) -> None:
-    """Claims of chunks and sizes beyond the file, and a sparse terabyte, cost neither memory nor time."""
+    """Chunks and sizes beyond the file, and a sparse terabyte, cost neither memory nor time."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100)
     raw = bytearray(rec.bytes())
@@ -209,7 +209,7 @@ def test_many_stacks_are_read(project: Project) -> None:
     project.piano("report", path, "--growth", limit=60)
 
 
-# Which recording ---------------------------------------------------------------------------------
+# Choice of the recording -------------------------------------------------------------------------
 
 @tool
 def test_report_chooses_the_latest_run_that_has_what_is_asked_for(project: Project, program: Path) -> None:

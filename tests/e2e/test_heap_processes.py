@@ -1,4 +1,4 @@
-"""The heap profiler across forks, execs and ends of programs, and where there is too little of everything."""
+"""The heap profiler across forks, execs and ends of programs, and with scarce resources."""
 from __future__ import annotations
 
 import os
@@ -45,7 +45,7 @@ FORKS = CHURN + r"""
 
 def test_fork_while_threads_allocate_keeps_the_figures_exact(project: Project) -> None:
     program = compile(project, FORKS)
-    done, heap = record(project, program)
+    done, heap = record(project, program, flags=["--no-children"])
     said = figures(done.out)
     assert said["children"] == (20,)
     assert heap.live("churner") == said["churner"]
@@ -91,7 +91,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("way", sorted(OTHERS))
 def test_clone_and_vfork_keep_the_figures_exact(project: Project, way: str) -> None:
-    """The parent's figures are exact, whatever the other process did with its allocator."""
+    """The parent's figures are exact, whatever the child did with its allocator."""
     program = compile(project, r"""
         #include <sched.h>
         #include <spawn.h>
@@ -164,7 +164,7 @@ def test_each_program_of_an_exec_chain_has_a_recording(project: Project) -> None
     assert done.out == "last\n" and only["run"]["program"] == str(program)
 
 
-# ---- what programs do to their surroundings ----
+# ---- changes of the process's environment ----
 
 KEEPS = r"""
     static NOINLINE void keeps(int n) { for (int i = 0; i < n; i++) { void *p = malloc(100 + i % 7); KEEP(p); } }
@@ -173,7 +173,7 @@ KEEPS = r"""
 
 
 def test_a_program_that_closes_all_descriptors(project: Project) -> None:
-    """And reopens the same numbers: what it writes there is all there is, and the recording goes on."""
+    """The program opens the same descriptors again: its files contain only its own writes, and the recording continues."""
     program = compile(project, KEEPS + r"""
         #include <fcntl.h>
         int main(void)
@@ -257,11 +257,11 @@ def test_recording_is_complete_however_the_program_ends(project: Project, end: s
     assert sum(heap["missing"][k] for k in ("gaps", "bad_numbers", "unfinished_chunks")) == 0
 
 
-# ---- too little of everything ----
+# ---- scarce resources ----
 
 def test_program_runs_when_a_mapping_of_the_recording_fails(project: Project) -> None:
-    """Room in the address space for N more pieces of the recording, and not one more: the program has its memory
-    beforehand and never notices; what was recorded until then is kept, and the rest is counted."""
+    """Address space for N more pieces of the recording and not one more. The program has allocated its memory
+    before and does not notice; what was recorded until then is kept, and the rest is counted."""
     program = compile(project, KEEPS + r"""
         #include <malloc.h>
         #include <sys/resource.h>
@@ -302,7 +302,7 @@ def test_program_runs_when_a_mapping_of_the_recording_fails(project: Project) ->
 
 @pytest.mark.parametrize("limit", ["as", "nofile", "fsize", "memlock", "nproc", "stack", "data"])
 def test_program_runs_under_tight_resource_limits(project: Project, limit: str) -> None:
-    """With what is just enough for the program, and a little: right output, and no signal for piano's files."""
+    """Limits that are just enough for the program, and slightly higher ones: right output, and no signal for piano's files."""
     need("prlimit")
     program = compile(project, KEEPS + r"""
         #include <fcntl.h>
@@ -364,7 +364,7 @@ def test_low_descriptors_belong_to_the_program(project: Project) -> None:
 @pytest.mark.parametrize("rest", ["SECCOMP_RET_ERRNO | EPERM", "SECCOMP_RET_KILL_PROCESS"])
 @pytest.mark.parametrize("rate", ["512K", "1"])
 def test_program_with_seccomp_keeps_running(project: Project, rest: str, rate: str) -> None:
-    """A seccomp filter allows only the system calls of the program itself; piano needs no others."""
+    """A seccomp filter allows only the program's own system calls; piano needs no others."""
     program = compile(project, KEEPS + r"""
         #include <linux/filter.h>
         #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
-"""Programs as they come, under `piano record --heap`: the same output and status as without, and stacks with names.
+"""Unmodified programs under `piano record --heap`: the same output and status as without, and stacks with names.
 
-Nothing here is built with piano in mind, or with it: shells, interpreters, servers, other allocators.
+None of them is built with piano or for it: shells, interpreters, servers, other allocators.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = " ".join(str(n * 7919 % 10007) for n in range(3000))
 
 
 def has_symbols(module: str, heap: Heap) -> bool:
-    """Is MODULE a file with a symbol table? Stripped ones, as distributions have them, name only what they export."""
+    """Is MODULE a file with a symbol table? Stripped files, as in distributions, name only their exports."""
     for path in (Path(heap["run"]["program"]), Path("/usr/lib/x86_64-linux-gnu") / module):
         if path.name == module and path.exists():
             sections = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True).stdout
@@ -33,7 +33,7 @@ def has_symbols(module: str, heap: Heap) -> bool:
 
 
 def complete(heap: Heap, truncated: float = 0.05) -> None:
-    """Something was sampled; stacks are whole; most frames have names."""
+    """There are samples; stacks are complete; most frames have names."""
     health = heap["stack_health"]
     assert heap["samples"] > 0 and health["walked"] > 0
     assert health["truncated_share"] < truncated, health
@@ -46,7 +46,7 @@ def complete(heap: Heap, truncated: float = 0.05) -> None:
 
 
 def same(project: Project, *command: Any, rate: str = "4K", flags: Iterable[Any] = (), **options: Any) -> Heap:
-    """COMMAND alone and recorded; the recording."""
+    """Runs COMMAND alone and recorded; returns the recording."""
     alone = project.command(*command, check=False, **options)
     done, heap = record(project, *command, rate=rate, flags=flags, status=alone.status, **options)
     assert done.out == alone.out
@@ -170,7 +170,7 @@ def test_jq(project: Project) -> None:
 # ---- servers ----
 
 class Server:
-    """A program under `piano record`, until it is asked to end."""
+    """Runs a program under `piano record` until it is asked to end."""
 
     def __init__(self, project: Project, *command: Any, rate: str = "16K", flags: Iterable[Any] = ()):
         self.project, self.path = project, project.root / "server.rec"
@@ -342,7 +342,7 @@ ALLOCATORS = {"glibc": ("", ""), "jemalloc": ("-ljemalloc", "libjemalloc.so.2"),
 
 
 def library(names: str) -> str:
-    """The path of the first of NAMES, shared libraries, that is installed, or a skip that says which are missing."""
+    """The path of the first of NAMES, shared libraries, that is installed, or a skip that names the missing ones."""
     done = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True)
     for name in names.split():
         found = re.search(rf"{re.escape(name)} .*=> (\S+)", done.stdout)
@@ -373,7 +373,7 @@ def test_linked_with_another_allocator(project: Project, allocator: str) -> None
 
 @pytest.mark.parametrize("allocator", sorted(set(ALLOCATORS) - {"glibc"}))
 def test_another_allocator_preloaded(project: Project, allocator: str) -> None:
-    """LD_PRELOAD of the user's own goes on behind piano's."""
+    """The user's own LD_PRELOAD follows piano's."""
     path = library(ALLOCATORS[allocator][1])
     program = compile(project, OBJECTS, cxx=True)
     check_objects(project, program, env={"LD_PRELOAD": path})
@@ -397,7 +397,7 @@ def test_another_allocator_preloaded(project: Project, allocator: str) -> None:
 
 @pytest.mark.parametrize("allocator", ["jemalloc_pic", "tcmalloc_minimal"])
 def test_an_allocator_in_the_program_itself(project: Project, allocator: str) -> None:
-    """Linked in statically: the program calls it directly, and so does every library."""
+    """A statically linked allocator: the program calls it directly, and so do all libraries."""
     program = compile(project, OBJECTS, archive(allocator), "-ldl", "-lm", cxx=True)
     check_objects(project, program)
 

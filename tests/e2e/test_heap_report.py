@@ -1,4 +1,4 @@
-"""`piano report --heap` on recordings whose every number is known beforehand."""
+"""`piano report --heap` of recordings with known numbers."""
 from __future__ import annotations
 
 import math
@@ -116,7 +116,7 @@ def test_first_line_says_how_the_program_ended(project: Project, program: Path, 
 
 @tool
 def test_running_program_is_recognised_by_its_mapping(project: Project, program: Path) -> None:
-    """A process that has the file mapped is what wrote it."""
+    """The process that maps the file is its writer."""
     rec, s = recording(program, exit_status=0, state=make.ACTIVE, end_ns=0, start_ns=1)
     rec.sample(s.parse, 64 * 1024)
     path = put(project, rec)
@@ -186,7 +186,7 @@ def test_few_samples_are_a_warning(project: Project, program: Path) -> None:
     assert project.piano("report", put(project, exact)).err == ""
 
 
-# What the figures leave open ---------------------------------------------------------------------
+# Uncertain figures -------------------------------------------------------------------------------
 
 @tool
 def test_header_names_the_file_and_the_command(project: Project, program: Path) -> None:
@@ -245,7 +245,7 @@ def test_the_peak_comes_first_when_little_is_left(project: Project, program: Pat
 
 @tool
 def test_interval_of_the_peak_is_bounded(project: Project, program: Path) -> None:
-    """At most that of all that was allocated there, and of the rate; exact where nothing changed since."""
+    """At most the bytes allocated there, and the rate; exact if nothing changed since."""
     rate = 512 * 1024
     rec, s = recording(program, rate=rate)
     rec.sample(s.load, 64 * 1024, count=40).sample(s.parse, 64 * 1024, count=20)

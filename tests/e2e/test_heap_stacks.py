@@ -1,4 +1,4 @@
-"""Stacks of allocations: names, threads, libraries, and places from which nobody expects an allocation."""
+"""Stacks of allocations: names, threads, libraries, and unusual places of allocations."""
 from __future__ import annotations
 
 import os
@@ -144,7 +144,7 @@ LIBRARY = r"""
 
 
 def test_libraries_loaded_at_the_same_address_keep_their_names(project: Project) -> None:
-    """Another library at the address of one that was unloaded: each allocation has the name of its own."""
+    """A library at the address of an unloaded one: each allocation keeps the name of its own library."""
     for name, size in (("alpha", 100), ("beta", 200)):
         compile_library(project, LIBRARY.replace("NAME", name).replace("SIZE", str(size)), f"lib{name}.so")
     program = compile(project, r"""
@@ -191,7 +191,7 @@ def test_deep_recursion_is_truncated(project: Project) -> None:
 
 
 def test_ten_thousands_of_stacks_are_stored_or_counted(project: Project) -> None:
-    """Possibly more stacks than the tables hold: stacks without room are counted, and the sum is right."""
+    """Possibly more stacks than the tables can hold: stacks without room are counted, and the sum is right."""
     program = compile(project, r"""
         static NOINLINE void even(int depth, unsigned path);
         static NOINLINE void odd(int depth, unsigned path)
@@ -216,7 +216,7 @@ def test_ten_thousands_of_stacks_are_stored_or_counted(project: Project) -> None
     assert named > 10000
 
 
-# ---- places from which nobody expects an allocation ----
+# ---- unusual places of allocations ----
 
 def test_allocations_of_signal_handlers_are_recorded(project: Project) -> None:
     program = compile(project, r"""
@@ -237,12 +237,12 @@ def test_allocations_of_signal_handlers_are_recorded(project: Project) -> None:
     assert heap.made("handler") == (1000, 333000)
     for site in heap.through("handler"):
         assert names(site)[0] == "handler" and {"poked", "main"} <= set(names(site)) and not site["truncated"]
-        signal_frame = names(site)[1]  # what libc calls its own inside is known only where its debug symbols are
+        signal_frame = names(site)[1]  # names inside libc are known only with its debug symbols
         assert "restore_rt" in signal_frame or signal_frame.startswith("libc.so.6+0x"), names(site)
 
 
 def test_a_signal_in_the_middle_of_an_allocation(project: Project) -> None:
-    """With an allocator that allows it: a handler that allocates while another allocation is under way."""
+    """With an allocator that allows it: a handler allocates during another allocation."""
     compile_library(project, r"""
         static char arena[256 << 20] __attribute__((aligned(4096)));
         static _Atomic size_t used;
@@ -296,7 +296,7 @@ def test_a_signal_in_the_middle_of_an_allocation(project: Project) -> None:
 
 
 def test_allocations_before_and_after_main_are_recorded(project: Project) -> None:
-    """Constructors, destructors, atexit, destructors of thread-locals: of the program and of a library it needs."""
+    """Constructors, destructors, atexit, destructors of thread-locals, of the program and of a library."""
     compile_library(project, r"""
         static void *given_back;
         static NOINLINE void in_library_constructor(void) { void *p = malloc(1009); KEEP(p); }
@@ -394,7 +394,7 @@ def test_allocations_on_foreign_stacks_are_recorded(project: Project) -> None:
 
 
 def test_garbage_in_the_frame_pointer_ends_the_walk(project: Project) -> None:
-    """Code without any table, called with a frame pointer that points nowhere: the walk ends, the program goes on."""
+    """Code without a table, called with an invalid frame pointer: the walk ends, the program continues."""
     project.write({"bare.s": """
             .text
             .globl bare
@@ -449,7 +449,7 @@ def test_thousands_of_threads_do_not_grow_the_recording(project: Project) -> Non
 
 
 def test_a_new_stack_on_many_threads_at_once(project: Project) -> None:
-    """Whoever comes second finds the stack that the first has just entered: none is dropped, none is there twice."""
+    """The second thread finds the stack that the first has just inserted: no stack is dropped or duplicated."""
     program = compile(project, r"""
         enum { THREADS = 3, ROUNDS = 3000 };
         static atomic_int arrived;

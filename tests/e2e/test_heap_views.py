@@ -1,4 +1,4 @@
-"""Sites, tree, leaks and growth of `piano report --heap`, on recordings whose every number is known."""
+"""Sites, tree, leaks and growth of `piano report --heap`, of recordings with known numbers."""
 from __future__ import annotations
 
 import math
@@ -59,7 +59,7 @@ def test_allocator_functions_are_skipped(project: Project) -> None:
     rec = make.Recording(program=str(project.root / "p"), rate=1)
     elf = make.Program(rec, project.root / "p")
     grow = next(n for n in elf.functions if "Cache4grow" in n)
-    inside = [n for n in elf.functions if "push_back" in n or "allocate" in n][:2]  # with what is inlined into them
+    inside = [n for n in elf.functions if "push_back" in n or "allocate" in n][:2]  # with the functions inlined into them
     assert len(inside) == 2
     rec.sample(rec.stack(elf.pcs(*inside, grow, "main")), 4096)
     (place,) = project.json("report", put(project, rec))["places"]
@@ -227,7 +227,7 @@ def test_growth_between_chosen_snapshots(project: Project, program: Path) -> Non
 
 
 def ramp(program: Path, values: list[int], rate: int = 1) -> Any:
-    """A recording in which `parse` holds VALUES blocks of 10 000 bytes at one snapshot a second."""
+    """A recording in which `parse` holds VALUES blocks of 10 000 bytes, with one snapshot per second."""
     rec, s = recording(program, rate=rate)
     held = 0
     for turn, wanted in enumerate(values):
@@ -260,7 +260,7 @@ def test_trend_is_shown_from_4_snapshots_on(project: Project, program: Path, val
 
 @tool
 def test_a_last_snapshot_of_the_end_is_named(project: Project, program: Path) -> None:
-    """A program that frees what it had while it ends: by the last snapshot, nothing ever grew."""
+    """A program that frees its memory while it ends: the last snapshot shows no growth."""
     path = put(project, ramp(program, [1, 10, 20, 30, 2]))
     assert "293.0KB were live at snapshot 4, before most was freed: --to 4\n" in project.piano("report", path, "--growth").out
     assert "before most" not in project.piano("report", path, "--growth", "--to", 4).out
@@ -283,7 +283,7 @@ def test_the_trend_is_that_of_the_window(project: Project, program: Path) -> Non
 
 @tool
 def test_no_trend_within_the_error(project: Project, program: Path) -> None:
-    """Three samples more, in a straight line, could as well have been none; thirty could not."""
+    """Three more samples in a straight line could have been none; thirty could not."""
     for values, trend in (([1, 2, 3, 4], "varies"), ([1, 11, 21, 31], "grows")):
         path = put(project, ramp(program, values, rate=512 * 1024))
         (site,) = project.json("report", path, "--growth")["growth"]["sites"]
@@ -293,7 +293,7 @@ def test_no_trend_within_the_error(project: Project, program: Path) -> None:
 
 @tool
 def test_blocks_in_both_snapshots_add_no_error(project: Project, program: Path) -> None:
-    """A block that is there at both moments adds nothing to the error of their difference."""
+    """A block that is live at both times adds nothing to the error of their difference."""
     rate = 512 * 1024
     w = make.weight(64 * 1024, rate)
 
@@ -318,7 +318,7 @@ def test_blocks_in_both_snapshots_add_no_error(project: Project, program: Path) 
         for _ in range(3):
             rec.free(stack, 64 * 1024, 9)
 
-    # Six came or went; that cannot be told from three that came and went at once, so it is bounded by the bytes.
+    # Six blocks were allocated or freed. Three allocated and three freed at once would look the same, so the error is bounded by the bytes.
     swapped = change(swap)
     assert swapped["delta_bytes"] == 0
     assert half(6).expected <= swapped["delta_ci95"] <= 1.959964 * math.sqrt(2 * 3 * w[0] * rate) * 1.001
@@ -347,7 +347,7 @@ def test_large_snapshots_are_read_from_several_chunks(project: Project, program:
     assert [s["stacks"] for s in data["snapshots"]] == [3000, 3000]
     raw = bytearray(path.read_bytes())
     part = raw.index(struct.pack("<6I", 56 + 40 * 952, 2, 2, 3, 1, 952))
-    raw[part + 8:part + 12] = struct.pack("<I", 1)  # part 2 of snapshot 2 says that it is part 1
+    raw[part + 8:part + 12] = struct.pack("<I", 1)  # part 2 of snapshot 2 claims to be part 1
     path.write_bytes(raw)
     damaged = project.json("report", path)
     assert [s["number"] for s in damaged["snapshots"]] == [1]

@@ -1,4 +1,4 @@
-"""Files of a project that are not what their names promise: empty, a FIFO, a link elsewhere."""
+"""Files of a project that are not what their names suggest: empty, a FIFO, a link to another place."""
 from __future__ import annotations
 
 import os
@@ -72,7 +72,7 @@ def files_of(place: Path) -> list[str]:
 
 
 def test_no_file_of_piano_blocks_when_it_is_a_fifo(project: Project) -> None:
-    """Every file below .piano in turn: the commands that read it end, whatever they say."""
+    """Replaces each file below .piano in turn: the commands that read it terminate with an answer or an error."""
     project.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\t$(CC) -O1 -o tick tick.c\n"})
     project.piano("profile", "--fn", "tick")
     project.piano("tag", "before")
@@ -81,7 +81,7 @@ def test_no_file_of_piano_blocks_when_it_is_a_fifo(project: Project) -> None:
     for name in names:
         path = project.root / ".piano" / name
         if not path.exists():
-            continue  # its name was that of one build
+            continue  # the name belonged to one build
         path.unlink()
         os.mkfifo(path)
         project.piano("list", check=False)
@@ -92,7 +92,7 @@ def test_no_file_of_piano_blocks_when_it_is_a_fifo(project: Project) -> None:
 
 
 def test_sparse_file_of_the_largest_size_is_not_copied(project: Project) -> None:
-    """Its size and that of any other file are more than a number of 64 bits holds. Only some file systems have such files."""
+    """The sum of its size and any other file's does not fit in 64 bits. Only some file systems allow such files."""
     place = Path(tempfile.mkdtemp(prefix="piano-large-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     try:
         project.root = place / "project"
@@ -102,7 +102,7 @@ def test_sparse_file_of_the_largest_size_is_not_copied(project: Project) -> None
                 large.truncate((1 << 63) - 1)
             except OSError as error:
                 pytest.skip(f"no file of 8 EB here: {error}")
-        # tmpfs lists the newest file first, so their sizes are in the sum already.
+        # tmpfs lists the newest file first, so the sum contains the other sizes already.
         project.write({"a.c": TICK, "Makefile": "a: a.c\n\t$(CC) -O1 -o a a.c\n"})
         done = project.command("sh", "-c", f"ulimit -f 4096; exec {PIANO_WORD} build --fn tick", check=False)
         assert done.status == 1 and "cannot copy" not in done.err and "too " in done.err, done

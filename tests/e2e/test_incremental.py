@@ -1,4 +1,4 @@
-"""A second build compiles only what changed; a changed selection instruments anew."""
+"""A second build compiles only changed files; a changed selection instruments again."""
 from __future__ import annotations
 
 import os
@@ -29,7 +29,7 @@ class Logged:
         project.env["CC"] = "gcc"
 
     def compiled(self) -> set[str]:
-        """The sources the compiler was given since the last call of this (main.c, not main.c.o)."""
+        """The sources that the compiler got since the last call of this (main.c, not main.c.o)."""
         text = self.log.read_text() if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
         return {name for name in ("main", "update", "physics")
@@ -104,7 +104,7 @@ def test_changed_selection_spares_units_it_does_not_concern(project: Project) ->
 @pytest.mark.parametrize("options,want", [(["--fn", "unit_3"], {3}), (["--fn", "nit_3"], {3}), (["--fn", "unit_"], set(range(6))),
                                           (["--fn", "N::unit_3"], {3}), (["--fn", "vfprintf"], set())], ids=str)
 def test_one_more_function_compiles_only_the_units_that_have_it(project: Project, options: list[str], want: set[int]) -> None:
-    """The others were not searched, but their words are known."""
+    """The other files were not searched again, because their words are cached."""
     for i in range(6):
         project.write({f"unit{i}.cc": f"#include <cstdio>\nnamespace N {{ int unit_{i}() {{ return printf(\"%d\", {i}); }} }}\n"})
     project.write({"main.cc": "int main() { return 0; }\n",
@@ -125,7 +125,7 @@ def test_changed_frame_function_takes_effect(project: Project) -> None:
 
 
 def test_deleted_and_added_sources(project: Project) -> None:
-    """A Makefile that takes what it finds sees what the user has now."""
+    """A Makefile with wildcards sees the user's current files."""
     project.write({"one.c": "int one(void) { return 0; }\n",
                    "main.c": "int one(void);\nint main(void) { return one(); }\n"})
     (project.root / "Makefile").write_text("app: $(wildcard *.c)\n\tgcc -o $@ $^\n")
@@ -178,7 +178,7 @@ def test_cmake_reconfigures(project: Project) -> None:
 
 
 def test_two_builds_at_once(project: Project) -> None:
-    """Two terminals, one project: both end well, or one says why not."""
+    """Two terminals, one project: both succeed, or one says why not."""
     write_game(project, "make")
     both = [subprocess.Popen([PIANO, "build", "--fn", "update"], cwd=project.root, env=project.env,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What piano reads of x86-64 code, before it replaces the entry of a function, is what objdump reads."""
+"""Compares how piano decodes x86-64 code, before it replaces a function's entry, with objdump."""
 from __future__ import annotations
 
 import platform
@@ -13,7 +13,7 @@ from heaps import archive
 
 
 def functions(path: Path, *flags: str) -> list[tuple[int, int]]:
-    """Addresses and sizes, by address, without those inside others."""
+    """Addresses and sizes, by address, without functions inside others."""
     done = subprocess.run(["nm", "-S", "--defined-only", *flags, path], capture_output=True, text=True, check=True)
     found = sorted({(int(a, 16), int(b, 16)) for a, b, kind, *_ in
                     (line.split() for line in done.stdout.splitlines() if len(line.split()) >= 4) if kind in "tTwW"})

@@ -1,4 +1,4 @@
-"""Code that a program makes while it runs: its names from the files of the runtime, and stacks through it."""
+"""Code that a program generates at run time: its names from the runtime's files, and stacks through it."""
 from __future__ import annotations
 
 import os
@@ -20,12 +20,13 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the test
 PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
-ALL = "7f0000000000 ffffffffff"  # a line of a map for wherever mmap puts code
+ALL = "7f0000000000 ffffffffff"  # a line of a map for the address that mmap returned
 
-# A runtime: it makes loops that count to a number, or call back, at places in memory of its own. Its words say what it does.
-#   map       writes /tmp/perf-PID.map; what follows is added to it as it is
+# A runtime. It creates loops that count to a number, or call back, in its own mappings. Its arguments are commands.
+#   map       writes /tmp/perf-PID.map; appends the following text unchanged
 #   dump      writes jit-PID.dump: `first` is loaded at A, moved to B, then `second` is loaded at A
 #   heap      allocates through code at A
+#   trampoline  calls through code at A that makes no frame
 RUNTIME = r"""
 #include <fcntl.h>
 #include <stdint.h>
@@ -42,10 +43,14 @@ static const unsigned char loop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0
 static const unsigned char back[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd6, 0x5d, 0xc3};
 /* mov rax, rdi; 1: dec rax; jnz 1b; ret */
 static const unsigned char leaf[] = {0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3};
+/* push rbp; mov ebp, 1; call rsi; pop rbp; ret */
+static const unsigned char trampoline[] = {0x55, 0xbd, 1, 0, 0, 0, 0xff, 0xd6, 0x5d, 0xc3};
 static unsigned char *code, *place_b, *other;
 char *volatile kept[64];
 __attribute__((noinline)) long call(void *f, long n) { long r = ((fn *)f)(n); __asm__ volatile(""); return r + 1; }
 __attribute__((noinline)) long allocate(long n) { kept[n] = malloc(1000); __asm__ volatile(""); return n; }
+__attribute__((noinline)) long spin(long n) { for (volatile long i = 0; i < n; i++); return n; }
+__attribute__((noinline)) long through(long n) { return ((long (*)(long, fn *))(void *)code)(n, spin) + 1; }
 static FILE *dump;
 static uint64_t now(void)
 {
@@ -127,6 +132,12 @@ int main(int argc, char **argv)
         dump_and_run(25);
         return 0;
     }
+    if (argc > 1 && strcmp(argv[1], "trampoline") == 0) {
+        memcpy(code, trampoline, sizeof trampoline);
+        for (int i = 0; i < 60; i++)
+            through(4000000);
+        return 0;
+    }
     for (int i = 0; i < (getenv("LONG") ? 100 : 1); i++)
         run(code, 60), run(code + 256, 20);
     if (argc > 1 && strcmp(argv[1], "leaf") == 0)
@@ -143,7 +154,7 @@ def runtime(project: Project) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_maps_stay() -> Iterator[None]:
-    """Maps are named after their process: those of processes that ended during a test are removed."""
+    """Maps are named after their process. Removes those of processes that ended during a test."""
     before = set(Path("/tmp").glob("perf-*.map"))
     yield
     for path in set(Path("/tmp").glob("perf-*.map")) - before:
@@ -157,7 +168,7 @@ def recorded(project: Project, *command: Any, flags: tuple = ("--cpu=499",), **o
 
 
 def functions(project: Project) -> dict[str, Any]:
-    """The functions of JIT code, and how much of the time of all of them each has."""
+    """The functions of JIT code, and their shares of the time of all of them."""
     found = {f["name"]: f for f in project.json("report", "--cpu", "x.rec")["functions"] if f["module"] == "[JIT]"}
     total = sum(f["self_ns"] for f in found.values())
     return {name: {**f, "share": f["self_ns"] / total} for name, f in found.items()}
@@ -222,7 +233,7 @@ def test_code_without_names_is_one_function(project: Project, runtime: Path) -> 
 
 @PERF
 def test_a_function_without_a_frame_has_its_caller(project: Project, runtime: Path) -> None:
-    """A leaf function in memory of its own: the return address is where the stack pointer is."""
+    """A leaf function in a mapping: the return address is at the stack pointer."""
     recorded(project, runtime, "leaf")
     assert [s[-3:] for s in jit_stacks(project, "[JIT code of runtime]")] == [["run", "call", "[JIT code of runtime]"]]
     cpu = project.json("report", "--cpu", "x.rec")["cpu"]
@@ -230,9 +241,22 @@ def test_a_function_without_a_frame_has_its_caller(project: Project, runtime: Pa
 
 
 @PERF
+def test_a_trampoline_without_a_frame_has_its_caller(project: Project, runtime: Path) -> None:
+    """It calls with eight bytes on the stack, and the frame pointer leads nowhere: as those of CPython."""
+    recorded(project, runtime, "trampoline")
+    data = project.json("report", "--cpu", "--tree", "x.rec")
+    found, node = [], data["tree"]
+    while node["children"]:
+        node = max(node["children"], key=lambda child: child["ns"])
+        found.append(node["function"])
+    assert found[-4:] == ["main", "through", "[JIT code of runtime]", "spin"]
+    assert data["cpu"]["unwound"] == data["cpu"]["samples"]
+
+
+@PERF
 @pytest.mark.timing
 def test_a_dump_names_by_time(project: Project, runtime: Path) -> None:
-    """The code at A is `first` for two parts of four, then `second` for one; `first` at B has one part, too. The same
+    """The code at A is `first` for two quarters, then `second` for one; `first` at B has one quarter too. The same
     addresses, called from the same place, are two functions."""
     recorded(project, runtime, "dump")
     for kept in (False, True):
@@ -250,8 +274,8 @@ def test_a_dump_names_by_time(project: Project, runtime: Path) -> None:
 
 @PERF
 def test_the_last_line_of_a_map_counts(project: Project, runtime: Path) -> None:
-    """The runtime appends a line when it uses memory again. Lines that make no sense are left out, and so is the last one if
-    it does not end: the program was killed while it wrote."""
+    """The runtime appends a line when it reuses memory. Invalid lines are skipped, and so is the last one if
+    it is incomplete because the program was killed while it wrote."""
     recorded(project, runtime, "map", "%1$lx e newest\n", "zz 12 x\n%1$lx\n%1$lx e\n 12 e x\n\n%1$lx ffffffffffffffffffff e\n"
              "ffffffffffffffff ff high\n%1$lx 0 empty\n", "%1$lx e not_whole")
     assert set(functions(project)) == {"newest", "second()"}
@@ -283,13 +307,13 @@ def test_without_names_in_the_recording_the_map_is_read(project: Project, runtim
     assert set(functions(project)) == {"[JIT code of runtime]"}
 
 
-# Files that are not what they should be ---------------------------------------------------------------------
+# Hostile files -----------------------------------------------------------------------------------------------
 
 
 @PERF
 @pytest.mark.parametrize("what", ["fifo", "link", "folder", "noise", "other user", "a plain file"])
 def test_hostile_maps_are_refused(project: Project, runtime: Path, what: str) -> None:
-    """Anyone can create a file of that name in /tmp: nothing is followed, waited for or believed."""
+    """Anyone can create a file with that name in /tmp: piano does not follow, wait for or trust it."""
     if what == "other user" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     trap = project.root / "trap"
@@ -323,7 +347,7 @@ def test_hostile_maps_are_refused(project: Project, runtime: Path, what: str) ->
 
 @PERF
 def test_a_map_of_a_later_process_is_not_used(project: Project, runtime: Path) -> None:
-    """The number of a process is used again. What was written after the recording ended is of another one."""
+    """The process id is reused. Lines written after the recording ended belong to another process."""
     recorded(project, runtime)
     path = Path(f"/tmp/perf-{pid_of(project)}.map")
     path.write_text(ALL + " other\n")
@@ -338,7 +362,7 @@ def test_a_map_of_a_later_process_is_not_used(project: Project, runtime: Path) -
 
 @PERF
 def test_a_number_that_is_used_again_is_another_process(project: Project, runtime: Path) -> None:
-    """The recording ended long before this process, which runs now, was started: its map is not that of the recording."""
+    """The recording ended long before this running process was started, so its map does not belong to the recording."""
     recorded(project, runtime)
     old = pid_of(project)
     child = subprocess.Popen([runtime, "map"], stdout=subprocess.PIPE, text=True, env={**os.environ, "LONG": "1"})
@@ -395,6 +419,100 @@ def test_node_names_its_functions(project: Project) -> None:
     assert 0.6 < share < 0.9
 
 
+JAVA = """
+public class Spend {
+    static long spend(long n) { long x = 1; for (long i = 0; i < n; i++) x = (x * 1103515245L + 12345) % 2147483648L; return x; }
+    static long threeParts() { return spend(300000) + 1; }
+    static long onePart() { return spend(100000) + 2; }
+    public static void main(String[] words) {
+        long sum = 0;
+        for (int i = 0; i < 1000; i++) sum += threeParts() + onePart();
+        if (sum == 0) System.out.println(sum);
+    }
+}
+"""
+
+
+def total_of(project: Project, name: str) -> int:
+    """CPU time of the functions whose names contain NAME, with what they call."""
+    return sum(f["total_ns"] for f in project.json("report", "--cpu", "x.rec")["functions"] if name in f["name"])
+
+
+def shares(project: Project) -> float:
+    three, one = total_of(project, "threeParts"), total_of(project, "onePart")
+    assert three and one, [f["name"] for f in project.json("report", "--cpu", "x.rec")["functions"]]
+    return three / (three + one)
+
+
+@PERF
+def test_java_names_its_functions(project: Project) -> None:
+    """From 17 on, HotSpot writes a map at its end. With frame pointers, stacks go through its code."""
+    java, javac = need("java"), need("javac")
+    flags = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet",
+             "-XX:CompileCommand=dontinline,Spend.*", "-XX:CompileCommand=compileonly,Spend.*", "-Xcomp", "-Xlog:disable")
+    project.write({"Spend.java": JAVA})
+    project.command(javac, "Spend.java")
+    if project.command(java, *flags, "-version", check=False).status:
+        pytest.skip("this Java writes no map: it is older than 17, or has another virtual machine")
+    recorded(project, java, *flags, "-cp", project.root, "Spend")
+    forget(project)
+    assert 0.6 < shares(project) < 0.9
+    stacks = jit_stacks(project, next(f for f in functions(project) if "Spend.spend" in f))
+    assert any("Spend.main" in caller for stack in stacks for caller in stack), stacks
+
+
+PYTHON = """
+def spend(n):
+    x = 1
+    for i in range(n):
+        x = (x * 1103515245 + 12345) % 2147483648
+    return x
+def threeParts(): return spend(300000) + 1
+def onePart(): return spend(100000) + 2
+total = 0
+for i in range(20):
+    total += threeParts() + onePart()
+"""
+
+
+def python(project: Project) -> str:
+    """A CPython that writes a map, or a skip. pyenv has versions that are not in the path."""
+    names = [f"python3.{minor}" for minor in (12, 13, 14)]
+    found = [path for path in map(shutil.which, [*names, "python3"]) if path]
+    if shutil.which("pyenv"):
+        found += [path for name in names for path in project.command("pyenv", "whence", "--path", name, check=False).out.split()]
+    for path in found:
+        done = project.command(path, "-X", "perf", "-c", "import sys; print(sys.executable, sys.is_stack_trampoline_active())", check=False)
+        if done.status == 0 and done.out.split()[-1:] == ["True"]:
+            return done.out.split()[0]
+    pytest.skip("there is no Python 3.12 or later with `-X perf`")
+
+
+@PERF
+def test_python_names_its_functions(project: Project) -> None:
+    """The interpreter makes a trampoline for each function. --kernel: samples from outside, which do not know Python."""
+    interpreter = python(project)
+    project.write({"app.py": PYTHON})
+    recorded(project, interpreter, "-X", "perf", "app.py", flags=("--cpu=499", "--kernel"), cwd=project.root)
+    forget(project)
+    assert 0.6 < shares(project) < 0.9
+    stacks = jit_stacks(project, "spend")
+    assert {"threeParts", "<module>"} < set(stacks[0]) or {"onePart", "<module>"} < set(stacks[0]), stacks
+    cpu = project.json("report", "--cpu", "x.rec")["cpu"]
+    assert cpu["unwound"] > 0.9 * cpu["samples"], "through trampolines without a frame"
+
+
+@PERF
+def test_luajit_is_one_function_without_names(project: Project) -> None:
+    """Distributions build it without the map."""
+    lua = need("luajit")
+    project.write({"app.lua": "local x = 1\nfor i = 1, 3e8 do x = (x * 16807) % 2147483647 end\nif x == 0 then print(x) end\n"})
+    recorded(project, lua, "app.lua", cwd=project.root)
+    forget(project)
+    found = functions(project)
+    assert found and all(name.startswith(("[JIT code of luajit", "TRACE_")) for name in found), found
+
+
 GO = """
 package main
 
@@ -418,7 +536,7 @@ func main() {
 
 @PERF
 def test_stacks_of_go_are_whole(project: Project) -> None:
-    """A goroutine begins at runtime.goexit; nothing is missing beyond it."""
+    """A goroutine begins at runtime.goexit; its stack is complete."""
     go = shutil.which("go")
     if not go:
         pytest.skip("go is not installed")
@@ -440,7 +558,7 @@ def test_stacks_of_go_are_whole(project: Project) -> None:
 @PERF
 @AS_ROOT
 def test_the_map_of_a_process_with_its_own_tmp(project: Project, runtime: Path) -> None:
-    """In a container, the file is in another /tmp, and has the number that the process has there."""
+    """In a container, the file is in another /tmp, and named after the process id in the container."""
     unshare = need("unshare")
     probe = subprocess.run([unshare, "--mount", "--pid", "--fork", "true"], capture_output=True)
     if probe.returncode != 0:

@@ -1,6 +1,6 @@
-"""An instrumented program under `piano record`: its frames and what was recorded of them, joined by thread and time.
+"""An instrumented program under `piano record`: its frames and its recording, joined by thread and time.
 
-The program says when each of its frames began and ended by CLOCK_MONOTONIC; the report has to agree."""
+The program prints when each of its frames began and ended by CLOCK_MONOTONIC; the report must agree."""
 from __future__ import annotations
 
 import json
@@ -16,7 +16,7 @@ import pytest
 
 from conftest import PIANO, Done, Project, fn, frame, header, ndjson, put_run
 
-CLOSE_NS = 5000  # how exact the join is to be
+CLOSE_NS = 5000  # the required precision of the join
 
 
 def perf_refused() -> str:
@@ -26,7 +26,7 @@ def perf_refused() -> str:
 
 
 REFUSED = perf_refused()
-OWN_CODE = "own code only"  # what is said where the kernel keeps the stacks of waits to itself
+OWN_CODE = "own code only"  # the notice if the kernel hides the stacks of waits
 NEEDS_PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 
 PROGRAM = r"""
@@ -92,8 +92,8 @@ def recordings(project: Project) -> list[Path]:
 
 
 def joined(project: Project, done: Done, *which: Any) -> list[tuple[int, int, int, int, dict[str, Any]]]:
-    """(thread, number, from, to, frame) as the program said them, each with its frame of the report. The frames of a thread are in
-    the order in which it said them."""
+    """(thread, number, from, to, frame) as the program printed them, each with its frame in the report. The frames of a thread are in
+    the order of printing."""
     frames = project.frames(*which)
     said: dict[int, list[list[int]]] = {}
     for line in done.out.splitlines():
@@ -101,7 +101,7 @@ def joined(project: Project, done: Done, *which: Any) -> list[tuple[int, int, in
         said.setdefault(numbers[0], []).append(numbers)
     lines = [json.loads(line) for line in project.run_files()[-1].read_text().splitlines()]
     pid = lines[0]["pid"]
-    # What a killed program had not written yet, the main thread's own line for one, is in its live image alone.
+    # Lines that a killed program had not written yet, such as the main thread's own, are only in its live image.
     others = {l["thread"] for l in lines if l.get("tid", pid) != pid}
     found = []
     for thread, numbers in said.items():
@@ -121,10 +121,10 @@ def test_frames_get_their_own_samples_and_allocations(project: Project) -> None:
     rows = {(t, i): (a, b, f) for t, i, a, b, f in joined(project, done) if t == 1}
     assert len(rows) == 30
     burnt = rows[1, 5][2]["inside"]
-    # 150 ms of CPU time at 999 Hz; a sample stands for a millisecond.
+    # 150 ms of CPU time at 999 Hz; a sample represents one millisecond.
     assert 100 <= burnt["cpu_samples"] <= 160 and 100e6 < burnt["cpu_ns"] < 170e6, burnt
     in_burn = sum(s["samples"] for s in burnt["stacks"] if "burn" in names(s["stack"]))
-    # One or another falls between the beginning of the frame and that of `burn`, or behind its end.
+    # A sample may fall between the beginning of the frame and that of `burn`, or after its end.
     assert burnt["cpu_samples"] - 3 <= in_burn <= burnt["cpu_samples"], burnt["stacks"]
     for i in (3, 4, 6, 7):  # its neighbours sleep
         near = rows[1, i][2]["inside"]
@@ -149,7 +149,7 @@ def test_clocks_of_run_and_recording_agree_to_microseconds(project: Project) -> 
     assert len(found) == 42
     before = [a - f["inside"]["begin_mono_ns"] for _, _, a, _, f in found]
     behind = [f["inside"]["end_mono_ns"] - b for _, _, _, b, f in found]
-    # What the program says lies inside, always; and somewhere it is as tight as reading a clock twice.
+    # The printed times always lie inside; at least once they are as close as reading a clock twice.
     assert min(before) > -CLOSE_NS and min(behind) > -CLOSE_NS, (before, behind)
     assert min(before) < CLOSE_NS and min(behind) < 10 * CLOSE_NS, (before, behind)
     by_tid = {(f["thread"], f["inside"]["tid"]) for *_, f in found}
@@ -158,7 +158,7 @@ def test_clocks_of_run_and_recording_agree_to_microseconds(project: Project) -> 
 
 @NEEDS_PERF
 def test_a_frame_ends_when_it_ends(project: Project) -> None:
-    """What measuring took is taken off the wall time of a frame, but its samples are its samples."""
+    """The time of measuring is subtracted from a frame's wall time, but samples in that time belong to the frame."""
     done = record(project, "--cpu=999")
     _, _, a, b, f = next(row for row in joined(project, done) if row[:2] == (1, 20))
     took = f["inside"]["end_mono_ns"] - f["inside"]["begin_mono_ns"]
@@ -193,7 +193,7 @@ def worst_frames(project: Project, count: int) -> list[str]:
 def test_report_names_samples_of_the_worst_frames(project: Project) -> None:
     done = record(project, "--cpu=999", "--heap=64K")
     assert len(worst_frames(project, 3)) == 3
-    parts = worst_frames(project, 42)  # on a busy machine any frame can be among the three worst
+    parts = worst_frames(project, 42)  # on a busy machine any frame can be one of the three worst
     burnt = next(p for p in parts if " burn < step < main" in p)
     assert re.search(r"\| 1\d\d CPU samples", burnt) and re.search(r"CPU +\d+ samples", burnt), burnt
     asleep = r"\(no stack\)" if OWN_CODE in done.err else "nap < step"
@@ -203,7 +203,7 @@ def test_report_names_samples_of_the_worst_frames(project: Project) -> None:
 
 
 def test_recording_outside_the_runs_directory_is_joined(project: Project) -> None:
-    """With -o the recording is not among the runs; the run still is."""
+    """With -o the recording is not in the runs directory, but the run is."""
     out = project.root / "mine.rec"
     record(project, "--heap", "-o", out)
     assert not recordings(project)
@@ -254,7 +254,7 @@ def test_run_without_clock_sync_is_not_joined(project: Project) -> None:
 
 
 def begins_of(project: Project, syncs: list[dict], starts: list[int]) -> tuple[list[int], list[dict]]:
-    """When frames begin by the clock of the recording, from its start."""
+    """The times at which frames begin, relative to the start of the recording."""
     pid, mono, real = 77, 5_000_000_000_000, 1740000000123
     made = bytearray(4096)
     made[:8] = b"PIANOREC"
@@ -274,11 +274,11 @@ def begins_of(project: Project, syncs: list[dict], starts: list[int]) -> tuple[l
 
 @pytest.mark.tool
 def test_time_is_interpolated_between_clock_pairs(project: Project) -> None:
-    """Between two pairs time is a straight line; a pair that cannot be is left out; old readers skip them."""
-    # The counter runs 100 millionths fast, then 100 slow.
+    """The clock is linear between two pairs; impossible pairs are ignored; old readers skip them."""
+    # The counter runs 100 ppm fast, then 100 ppm slow.
     second = 1_000_000_000
     syncs = [{"at_ns": second, "mono_ns": second - 100_000},
-             {"at_ns": 1_500_000_000, "mono_ns": 90 * second},  # cannot be
+             {"at_ns": 1_500_000_000, "mono_ns": 90 * second},  # impossible
              {"at_ns": 2 * second, "mono_ns": 2 * second}]
     begins, frames = begins_of(project, syncs, [0, 500_000_000, second, 1_500_000_000, 3 * second])
     assert begins == [0, 500_000_000 - 50_000, second - 100_000, 1_500_000_000 - 50_000, 3 * second]

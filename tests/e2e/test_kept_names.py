@@ -1,4 +1,4 @@
-"""Names of functions stay with the recording, whatever becomes of the program; and whatever is in a recording, it is read."""
+"""Names of functions stay in the recording, whatever happens to the program's files; damaged names do not stop readers."""
 from __future__ import annotations
 
 import os
@@ -45,7 +45,7 @@ def types_of(path: Path) -> list[int]:
 
 
 def strip_names(path: Path) -> None:
-    """As a recording of before there were any, or one that nobody finished."""
+    """A recording as older versions made it, or one that was not finished."""
     data = bytearray(path.read_bytes())
     kept = [i for i, kind in enumerate(types_of(path)) if kind != make.SYMBOLS]
     struct.pack_into("<Q", data, 40, len(kept))
@@ -53,7 +53,7 @@ def strip_names(path: Path) -> None:
 
 
 def seen(project: Project, path: Path) -> dict[str, Any]:
-    """Everything with names in it that is made of a recording."""
+    """All outputs with names for a recording."""
     heap = project.json("report", "--heap", "--all", path)
     cpu = project.json("report", "--cpu", "--all", path)
     return {"sites": [site["stack"] for site in heap["sites"]],
@@ -96,7 +96,7 @@ def test_names_survive_a_rebuild_of_the_program(project: Project, becomes: Any, 
 
 
 def test_two_builds_at_one_path_are_compared(project: Project) -> None:
-    """What CI does: record, build, record, compare."""
+    """The steps of a CI job: record, build, record, compare."""
     for version in ("a", "b"):
         prog = compile(project, """
             __attribute__((noinline)) void *keeps(size_t n) { char *volatile p = malloc(n); *p = 1; return p; }
@@ -109,7 +109,7 @@ def test_two_builds_at_one_path_are_compared(project: Project) -> None:
 
 
 def test_names_survive_on_another_machine(project: Project, tmp_path: Path) -> None:
-    """Only the recording comes along; at the paths of its modules there is nothing, or something else."""
+    """Only the recording is moved; the paths of its modules have no files or different ones."""
     prog = compile(project, OLD, "-g")
     project.piano("record", "--heap=1", "--cpu", "-o", "out.rec", "--", prog)
     before = seen(project, project.root / "out.rec")
@@ -118,7 +118,7 @@ def test_names_survive_on_another_machine(project: Project, tmp_path: Path) -> N
     shutil.move(project.root / "out.rec", elsewhere.root / "out.rec")
     shutil.rmtree(project.root)
     after = seen(elsewhere, elsewhere.root / "out.rec")
-    del before["tree"], after["tree"]  # its paths are shorter where they lie below the working directory
+    del before["tree"], after["tree"]  # paths below the working directory are shorter
     assert after == before
 
 
@@ -149,7 +149,7 @@ def test_names_are_kept_however_the_program_ends(project: Project, ends: str) ->
     assert "maker_old" in project.piano("report", "--heap", path).out
 
 
-# Put in front of libdw, it stops the tool where it begins to look for names.
+# Preloaded before libdw; stops the tool when it begins to look for names.
 SLOW = """
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -174,7 +174,7 @@ SLOW = """
 
 @pytest.mark.parametrize("stops", ["once", "for good"])
 def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
-    """Ctrl-C ends the search for names and leaves the rest; a second one does so even where files are being read. The exit status
+    """Ctrl-C ends the search for names and skips the rest; a second one does so even while files are read. The exit status
     is the program's."""
     prog = compile(project, OLD)
     project.write({"slow.c": SLOW})
@@ -199,7 +199,7 @@ def test_ctrl_c_skips_only_the_names(project: Project, stops: str) -> None:
     assert "maker_old" in project.piano("report", "--heap", path).out
 
 
-# Recordings that have none ---------------------------------------------------------------------------------
+# Recordings without names ---------------------------------------------------------------------------------
 
 
 @tool
@@ -216,7 +216,7 @@ def test_readers_write_nothing(project: Project, program: Path, command: list[st
 
 @tool
 def test_bytes_after_the_last_chunk_are_ignored(project: Project, program: Path) -> None:
-    """Whoever was killed while he kept names leaves some."""
+    """A tool that was killed while it kept names leaves temporary files."""
     rec, s = recording(program, rate=1)
     rec.sample(s.parse, 100)
     path = put(project, rec)
@@ -241,7 +241,7 @@ def test_names_beyond_the_size_limit_are_left_out(project: Project) -> None:
 
 
 def made_up(**options: Any) -> tuple[Any, int]:
-    """Of a program that is nowhere: leaf (inlined) < outer, and main."""
+    """Names of a program that does not exist: leaf (inlined) < outer, and main."""
     rec = make.Recording(program="/nowhere/app", rate=1, **options)
     rec.module("/nowhere/app", 0x400000, 0x500000, 0x400000, b"\x12\x34")
     rec.symbol("/nowhere/app", 0x100F, [("leaf", "a.c", 3, True), ("outer", "a.c", 9, False)], b"\x12\x34")
@@ -319,7 +319,7 @@ def test_hostile_names_are_not_printed(project: Project) -> None:
 
 
 def symbols_at(rec: Any) -> int:
-    """Where the payload of its chunk of symbols begins."""
+    """The offset of the payload of the symbols chunk."""
     kinds = [chunk[0] for chunk in rec.chunks()]
     return HEAD + kinds.index(make.SYMBOLS) * CHUNK + make.CHUNK_HEAD
 

@@ -1,6 +1,6 @@
-"""kill -9 at any moment, two hundred times: every recording opens, and what the program knew to be written is in it.
+"""kill -9 at any time, two hundred times: every recording opens, and contains what the program knew to be written.
 
-The program keeps count of its events in a file of its own, mapped and shared, each after the call has returned."""
+The program counts its events in a shared mapping of another file, each after the call has returned."""
 from __future__ import annotations
 
 import mmap
@@ -18,7 +18,7 @@ import pytest
 from conftest import LIMIT_S, PIANO, Project
 from events import API, compile, environment, recordings
 
-SLOTS = 4  # two threads that count, one that comes and goes, one that allocates
+SLOTS = 4  # two threads that count, one that starts and ends repeatedly, one that allocates
 PROGRAM = r"""
 static volatile uint64_t *counts;
 
@@ -29,7 +29,7 @@ static void *count(void *arg)
         piano_queue_depth(me, i);
         __atomic_store_n(&counts[8 * me], i + 1, __ATOMIC_RELEASE);
         if (i % 1000 == 999)
-            poll(NULL, 0, 0); /* seen as waits, between the others */
+            poll(NULL, 0, 0); /* recorded as waits, between the others */
     }
 }
 
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 
 
 class Killed:
-    """One run of the program until it is killed; what it knew, and what was recorded."""
+    """One run of the program until it is killed; what it counted, and what was recorded."""
 
     def __init__(self, project: Project, program: Path, chance: random.Random, command: tuple = (), **env: Any):
         shared = project.root / "counts"
@@ -80,7 +80,7 @@ class Killed:
             with open(shared, "r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
                 def read(slot: int) -> int:
                     return struct.unpack_from("<Q", memory, 64 * slot)[0]
-                # By the clock, and perhaps before main; or by what it has done.
+                # Kills after a time, perhaps before main, or after a number of events.
                 early = not command and chance.random() < 0.4
                 until = time.monotonic() + chance.random() * 0.05
                 many = chance.randrange(1, 20000)
@@ -99,7 +99,7 @@ class Killed:
 
 
 def check(project: Project, killed: Killed, path: Path) -> tuple[int, int]:
-    """(events in the recording, events it says it dropped: a busy machine can keep a chunk from a thread)"""
+    """(events in the recording, events that it counts as dropped: on a busy machine a thread may get no chunk)"""
     data = project.json("report", path, "--polls")
     dropped = data["dropped"].pop("memory")
     assert set(data["dropped"].values()) == {0}
@@ -152,7 +152,7 @@ def test_recording_of_all_instruments_survives_a_kill(project: Project, seed: in
         if killed.known[0]:
             check(project, killed, path)
             heap = project.json("report", path, "--heap")
-            # One in half a megabyte on average; five times that many bytes without a sample are one case in 150.
+            # One sample per half megabyte on average; five times as many bytes without a sample have a probability of 1/150.
             assert heap["samples"] > 0 or killed.known[3] * 10000 < 8 << 20
             assert "events" in overview["polls"]
             opened += 1
@@ -162,7 +162,7 @@ def test_recording_of_all_instruments_survives_a_kill(project: Project, seed: in
 
 STEPPER = r"""
 #include <sys/ptrace.h>
-/* Runs a program until its Nth stop at a system call, and kills it there: 1 when it ended before that. */
+/* Runs a program until its Nth stop at a system call, and kills it there. Returns 1 if it ended before that. */
 int main(int argc, char **argv)
 {
     int status, stops = atoi(argv[1]);
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 
 
 def test_recording_survives_a_kill_at_every_system_call_of_its_start(project: Project) -> None:
-    """A recording has its name when it is one."""
+    """A recording gets its name only when it is valid."""
     stepper = compile(project, STEPPER)
     program = compile(project, "int main(void) { return 0; }", name="empty")
     env = environment(project)
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
 
 @pytest.mark.parametrize("seed", range(2))
 def test_run_of_a_killed_program_has_every_line_once(project: Project, seed: int) -> None:
-    """Lines that were written to the run file, or are being written, are not read from the live image again."""
+    """Lines that are in the run file, or being written to it, are not read from the live image again."""
     program = project.cc(FRAMES, "-w", select=["--frame", "turn"])
     chance = random.Random(200 + seed)
     for _ in range(60):

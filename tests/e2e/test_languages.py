@@ -1,4 +1,4 @@
-"""What C and C++ can look like, and what compilers can be told: counted, or left alone."""
+"""Language features of C and C++, and compiler options: functions are counted, or left unchanged."""
 from __future__ import annotations
 
 import re
@@ -148,7 +148,7 @@ def test_gcc_nested_functions(project: Project) -> None:
 
 @BOTH_C
 def test_attributes(project: Project, compiler: str) -> None:
-    """Functions that cannot hold a guard are left alone; the others count."""
+    """Functions that cannot hold a guard are left unchanged; the others are counted."""
     report = project.profile_c("""
         #include <stdio.h>
         __attribute__((naked)) int bare(void) { __asm__("movl $7, %eax; ret"); }
@@ -183,7 +183,7 @@ def test_attributes(project: Project, compiler: str) -> None:
 
 @BOTH_C
 def test_a_file_with_an_ifunc_is_left_alone(project: Project, compiler: str) -> None:
-    """Its resolver calls a helper while the program has no thread-local storage yet."""
+    """Its resolver calls a helper before the program has thread-local storage."""
     project.write({"pick.c": """
         static int has_fast(void) { return 1; }
         static int fast(int n) { return n + 1; }
@@ -243,7 +243,7 @@ def test_cxx_plugin_linked_by_the_c_driver(project: Project) -> None:
 
 
 def test_cxx_plugin_of_a_recorded_c_program(project: Project) -> None:
-    """Both were built for piano, and the plugin needs libpiano before libstdc++: its `new` is not piano's own again."""
+    """Both were built for piano, and the plugin needs libpiano before libstdc++: piano must not find its own `new` as the next one."""
     project.write({"a.cpp": """
         #include <new>
         struct alignas(64) Wide { char text[64]; };
@@ -279,7 +279,7 @@ def test_cxx_plugin_of_a_recorded_c_program(project: Project) -> None:
 
 @BOTH_C
 def test_assert_file_line_func_and_counter(project: Project, compiler: str) -> None:
-    """What a program can see of its own text is what it would see without piano."""
+    """The program sees the same values of __LINE__, __FILE__ and similar as without piano."""
     source = """
         #include <stdio.h>
         #define GLUE2(a, b) a##b
@@ -480,7 +480,7 @@ def test_cxx20(project: Project, compiler: str) -> None:
 
 
 def test_coroutines_still_work(project: Project) -> None:
-    """A coroutine leaves and comes back; whatever is counted, the program must do its work."""
+    """A coroutine suspends and resumes; the program must work, whatever is counted."""
     report = cxx(project, "g++", """
         #include <coroutine>
         #include <cstdio>
@@ -721,7 +721,7 @@ def test_precompiled_header(project: Project) -> None:
 
 @BOTH_C
 def test_freestanding_code_still_builds(project: Project, compiler: str) -> None:
-    """No C library, no runtime: left alone rather than broken, beside a program that is not."""
+    """Units without a C library or runtime are left unchanged, beside a program that has them."""
     need(compiler)
     project.write({"start.c": """
         static void leave(long code)

@@ -1,4 +1,4 @@
-"""The time from a wake to the poll, made on purpose: what the report says is what the program measured itself."""
+"""Known times from wakes to polls: the report agrees with the program's own measurement."""
 from __future__ import annotations
 
 import pytest
@@ -10,7 +10,7 @@ MS = 10**6
 DELAYS = (1, 3, 8, 20)
 ROUNDS = 5
 
-# Two threads hand a number to and fro. Each wake and each poll lies between two looks at the clock: the latency is at least
+# Two threads pass a number back and forth. Each wake and each poll lies between two clock reads: the latency is at least
 # from the end of one to the beginning of the other, and at most from the beginning of the one to the end of the other.
 PROGRAM = r"""
 enum { ROUNDS = %d };

@@ -1,4 +1,4 @@
-"""The Makefile as a newcomer uses it: plain `make` takes all processors, and shows how far it is."""
+"""The Makefile: plain `make` uses all processors, and shows its progress."""
 from __future__ import annotations
 
 import os
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tool
 
 @pytest.fixture
 def tree(project: Project) -> Project:
-    """The Makefile with a few sources; what it would run is what matters, and `true` compiles everything."""
+    """The Makefile with a few sources. `true` replaces the compiler, because only the commands matter."""
     for name in ("Makefile", "VERSION", "tools/package/package.mk"):
         (project.root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, project.root / name)
@@ -46,7 +46,7 @@ def test_a_number_that_was_given_stays(tree: Project) -> None:
 
 
 def test_scripts_get_no_job_server(tree: Project) -> None:
-    """A make that they start would complain of it."""
+    """A make that the recipe starts would complain about it."""
     tree.write({"tests/run": "#!/bin/sh\necho flags [$MAKEFLAGS]; exec make -s -f /dev/null nothing\n",
                 "tools/setup": "#!/bin/sh\n", "tools/check-refs": "#!/bin/sh\nexec make -s -j2 -f jobs.mk jobs\n"})
     for name in ("tests/run", "tools/setup", "tools/check-refs"):

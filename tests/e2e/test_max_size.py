@@ -1,4 +1,4 @@
-"""`piano record --max-size`: the file stays below, the newest is kept, and what was given up is said."""
+"""`piano record --max-size`: the file stays below the limit, the newest data is kept, and losses are reported."""
 from __future__ import annotations
 
 import json
@@ -36,7 +36,7 @@ COUNTS = """
 
 
 def values(r: events.Recording) -> dict[str, list[int]]:
-    """The values told, by name, in the order of the file's own clock."""
+    """The recorded values by name, in the order of the file's clock."""
     told: dict[str, list[int]] = {}
     for e in sorted(r.of("value"), key=lambda e: e.ticks):
         number, zigzag = e.fields
@@ -55,7 +55,7 @@ def test_the_newest_events_are_kept(project: Project, flags: list[str]) -> None:
     kept = 0
     for name in ("a", "b"):
         numbers = sorted(told.get(name, []))
-        if not numbers:  # the other thread came later, and has all the room
+        if not numbers:  # the other thread started later, and has all the room
             continue
         assert numbers == list(range(numbers[0], most)), "the end of it, without a hole"
         kept += len(numbers)
@@ -69,7 +69,7 @@ def test_the_newest_events_are_kept(project: Project, flags: list[str]) -> None:
 
 
 def test_chunks_rewritten_during_a_read_are_left_out(project: Project) -> None:
-    """A chunk that is written anew while it is read is left out: it is never read as something else."""
+    """Skips a chunk that is rewritten while it is read: never reads it as something else."""
     program = compile(project, COUNTS, *API)
     path = project.root / "live.rec"
     recorder = subprocess.Popen([PIANO, "record", "--events", "--max-size", "4M", "-o", path, "--", program, str(10**12)],
@@ -102,7 +102,7 @@ def test_nothing_is_dropped_when_there_is_room(project: Project) -> None:
 
 
 def test_heap_recording_stays_below_the_size_limit(project: Project) -> None:
-    """Live blocks fill the file; what has no room is counted."""
+    """Live blocks fill the file; blocks without room are counted."""
     program = compile(project, """
         #include <stdlib.h>
         int main(void) { for (int i = 0; i < 200000; i++) if (!malloc(64)) return 1; return 0; }

@@ -1,4 +1,4 @@
-"""Programs for musl, by Debian's musl-gcc: a wrapper around gcc that adds `-specs FILE`."""
+"""Programs for musl, compiled by Debian's musl-gcc: a wrapper around gcc that adds `-specs FILE`."""
 from __future__ import annotations
 
 import re

@@ -1,4 +1,4 @@
-"""Notices that come once."""
+"""Notices that are printed once."""
 from __future__ import annotations
 
 import os
@@ -27,7 +27,7 @@ def test_hint_for_perf_event_paranoid_is_printed_once(project: Project) -> None:
     if "seccomp" in told[0]:
         pytest.skip("a seccomp filter is in the way before that")
     assert CURE in told[0] and CURE not in told[1] + told[2], told
-    # What is missing is still said: by the last line, or as the samples are taken by other means.
+    # Losses are still reported in the last line, or because the samples come from another source.
     assert all("own code only" in text or "by timers in the program" in text for text in told), told
     assert CURE in project.piano("doctor", check=False).out
 

@@ -58,7 +58,7 @@ def check(data: dict, name: str) -> None:
 @pytest.mark.parametrize("again", [(), ("again",)], ids=["to-the-end", "to-the-next-wait"])
 def test_one_turn_of_epoll(project: Project, again: tuple) -> None:
     data = polls(project, compiled(project, EPOLL), *again)
-    assert data["polls"] == 1 + len(again)  # the last one from the last wait to the end
+    assert data["polls"] == 1 + len(again)  # the last one begins at the last wait
     check(data, "epoll loop of prog")
 
 
@@ -71,7 +71,7 @@ def test_one_callback_of_libuv(project: Project) -> None:
 
 
 def test_one_turn_of_node(project: Project) -> None:
-    """node has libuv in its executable, so only the waits of its loop are seen."""
+    """node has libuv in its executable, so piano sees only the waits of its loop."""
     node = need("node")
     project.write({"main.js": "setTimeout(() => { const t = Date.now(); while (Date.now() - t < 250); }, 10);"})
     data = polls(project, node, "main.js")

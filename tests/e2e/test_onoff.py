@@ -1,4 +1,4 @@
-"""CPU beside wall: what of a frame or a function was work, what waited for a CPU, what was blocked."""
+"""CPU time beside wall time: how much of a frame or a function ran, waited for a CPU, or was blocked."""
 from __future__ import annotations
 
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from conftest import BURN, Project, need
 
-# One frame takes about a millisecond of CPU, however fast the machine is.
+# One frame takes about a millisecond of CPU time on any machine.
 MILLISECOND = BURN + """
 #include <time.h>
 static long turns_;
@@ -32,7 +32,7 @@ def lines(project: Project) -> list[dict[str, Any]]:
 
 
 def frame_lines(project: Project, root: str) -> list[dict[str, Any]]:
-    """The lines of frames that are calls of ROOT."""
+    """The lines of frames whose root is ROOT."""
     all_lines = lines(project)
     number = all_lines[0]["functions"].index(root)
     return [line for line in all_lines if "frame" in line and line["root"] == number]
@@ -44,7 +44,7 @@ def one_cpu() -> str:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """COUNT programs that never rest, on the CPU that `one_cpu` names."""
+    """COUNT programs that always run, on the CPU that `one_cpu` names."""
     loops = [subprocess.Popen([need("taskset"), "-c", one_cpu(), "sh", "-c", "while :; do :; done"])
              for _ in range(count)]
     try:
@@ -80,10 +80,10 @@ def test_frames_on_a_busy_machine(project: Project) -> None:
     for f in frames:
         assert f["cpu_ns"] + f["runq_ns"] <= f["wall_ns"]
     wall, cpu, runq = (sum(f[key] for f in frames) for key in ("wall_ns", "cpu_ns", "runq_ns"))
-    # Nothing here blocks: what is not on the CPU waits for one, with four others on it.
+    # Nothing here blocks: time off the CPU is time waiting for a CPU, with four other programs on it.
     assert wall - cpu - runq < wall / 20
-    assert runq > cpu / 8  # how much the kernel gives to whom is its own affair
-    # The work of each frame is the same, and so is its CPU time, whatever its wall time is.
+    assert runq > cpu / 8  # the kernel decides how it shares the CPU
+    # The work of each frame is the same, and so is its CPU time, even if its wall time differs.
     usual = statistics.median(f["cpu_ns"] for f in frames)
     steady = [f for f in frames if usual / 2 < f["cpu_ns"] < usual * 1.5]
     assert len(steady) > 0.9 * len(frames)
@@ -111,7 +111,7 @@ def test_report_of_a_busy_machine(project: Project) -> None:
     assert f"{len(spikes)} spike" in text.out and f", {len(waited)} of them waited for a CPU" in text.out
     assert "Waited" in text.out.splitlines()[0] and "CPU" in text.out.splitlines()[0]
     assert "the machine was busy: threads waited" in text.err
-    # By CPU time these frames are all alike: none of the worst is twice the median.
+    # In CPU time these frames are equal: none of the worst is twice the median.
     worst = project.json("report", "--frames", "--cpu-time", "--top", "1")["frames"]
     usual = statistics.median(f["cpu_ns"] for f in frames[1:])
     assert max(f["cpu_ns"] for f in worst if f["cpu_ns"] is not None) < 3 * usual
@@ -139,7 +139,7 @@ def test_functions_that_wait_are_not_the_hottest(project: Project) -> None:
 
 @pytest.mark.timing
 def test_short_waits_are_measured(project: Project) -> None:
-    """An event loop that is woken every few dozen microseconds: no call is long enough to check them all."""
+    """An event loop that is woken every few dozen microseconds: calls are too short to check all of them."""
     report = project.profile_c(MILLISECOND + """
         #include <poll.h>
         #include <sys/wait.h>
@@ -170,7 +170,7 @@ def test_short_waits_are_measured(project: Project) -> None:
 
 @pytest.mark.timing
 def test_preemption_is_no_cpu_time_of_sampled_functions(project: Project) -> None:
-    """Calls that are merely counted are never checked: what they waited is known from their caller."""
+    """Calls that are only counted are never checked: their waits are known from their caller."""
     program = project.cc(MILLISECOND + """
         #include <stdio.h>
         __attribute__((noinline)) static void query(void) { BURN(20); }
@@ -187,33 +187,38 @@ def test_preemption_is_no_cpu_time_of_sampled_functions(project: Project) -> Non
     report = project.report()
     query, world = report.row("query"), report.row("world")
     assert query["sampled"]
-    # What was waited is in nobody's CPU time, whichever of the two it is charged to.
+    # Waiting time is in no function's CPU time, whichever of the two gets it.
     assert (query["cpu_self_ns"] or query["self_ns"]) + (world["cpu_self_ns"] or 0) < 1.5 * cpu_ns
     assert query["self_ns"] + world["self_ns"] > 1.2 * cpu_ns, "nothing was waited"
 
 
 @pytest.mark.timing
 def test_waits_between_the_calls_are_the_callers(project: Project) -> None:
-    """The caller has its pieces of work between short calls. One call after a long piece is checked: it tells about the piece."""
+    """The caller works between short calls. The call after a long piece of work is checked and reports that piece. The pieces have
+    random lengths: the kernel takes the CPU away at its ticks, and turns of equal length can run in step with them."""
     program = project.cc(MILLISECOND + """
         #include <stdio.h>
+        #include <stdlib.h>
+        static double wall_now_(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
         static void tick(void) { WORK_MS(0.08); }
         int main(void) {
-            double mine = 0;
+            double mine = 0, wall = 0;
             for (int i = 0; i < 3000; i++) {
                 tick();
-                double t = cpu_now_();
-                WORK_MS(0.03);
+                double piece = 0.06 * rand() / RAND_MAX, w = wall_now_(), t = cpu_now_();
+                WORK_MS(piece);
                 mine += cpu_now_() - t;
+                wall += wall_now_() - w;
             }
-            printf("%.0f\\n", mine * 1e6);
+            printf("%.0f %.0f\\n", mine * 1e6, wall * 1e6);
             return 0;
         }
     """, select=["--exact", "--fn", "tick", "--fn", "main"])
     with busy_loops(4):
-        mine = int(project.command("taskset", "-c", one_cpu(), program).out)
+        mine, wall = map(int, project.command("taskset", "-c", one_cpu(), program).out.split())
     caller = project.report().row("main")
-    assert caller["self_ns"] > 2 * mine, "nothing was waited"
+    assert wall > 1.5 * mine, "little was waited"
+    assert 0.8 * wall < caller["self_ns"] < 1.3 * wall
     assert 0.7 * mine < caller["cpu_self_ns"] < 1.4 * mine
     low, high = caller["cpu_self_ci95"]
     assert low <= caller["cpu_self_ns"] <= high
@@ -248,7 +253,7 @@ def test_frame_option_and_nested_levels_have_all_three_parts(project: Project) -
     inner = frame_lines(project, "inner")
     assert len(inner) == 6 and all(0 < f["cpu_ns"] <= f["wall_ns"] for f in inner)
     project.command(project.cc(source))
-    # An outer frame encloses the inner ones, and so does its CPU time; what is taken off for probes is not exact.
+    # An outer frame contains the inner ones, and so does its CPU time; the correction for probes is not exact.
     cpu = {name: sum(f["cpu_ns"] for f in frame_lines(project, name))
            for name in ("main", "run", "outer")}
     assert cpu["main"] * 1.01 >= cpu["run"] and cpu["run"] * 1.01 >= cpu["outer"] > cpu["main"] / 2
@@ -308,7 +313,7 @@ def test_a_thread_that_waits_when_the_program_ends(project: Project) -> None:
 
 
 def test_waiting_is_unknown_without_schedstat(project: Project) -> None:
-    """A process that may have few descriptors spares the one of schedstat: why it was off the CPU is not known."""
+    """A process with a low limit of descriptors does not open schedstat, so the reason for time off the CPU is unknown."""
     program = project.cc(NAPS)
     project.command("sh", "-c", f"ulimit -n 15; exec {program}")
     frames = frame_lines(project, "tick")[1:]
@@ -330,9 +335,9 @@ def test_programs_that_close_foreign_descriptors(project: Project) -> None:
         int main(void) {
             for (int i = 0; i < 10; i++) tick();
             for (int fd = 3; fd < 1024; fd++) close(fd);
-            int count = 0; /* the numbers are the program's now */
+            int count = 0; /* the program uses these numbers now */
             while (count < 1500 && (opened[count] = dup(0)) >= 0) count++;
-            while (count > 1000) close(opened[--count]); /* some are left, where 1024 are all there are */
+            while (count > 1000) close(opened[--count]); /* some are left if the limit is 1024 */
             for (int i = 0; i < 10; i++) tick();
             for (int i = 0; i < count; i++) if (fcntl(opened[i], F_GETFD) < 0) return 9;
             return 0;
@@ -369,7 +374,7 @@ def test_children_do_not_inherit_the_descriptor(project: Project) -> None:
     assert report.calls("tick") == {"tick": 5}
 
 
-# Hundreds of tiny functions, each timed until piano knows it: most of the time goes into probes, and so do most preemptions.
+# Hundreds of tiny functions, each timed until piano knows it: probes take most of the time, and most preemptions hit them.
 MANY = "\n".join([
     "#include <stdio.h>", "#include <time.h>", "static volatile unsigned long sink;",
     "static double cpu_now(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1e9 + t.tv_nsec; }",

@@ -1,5 +1,5 @@
-"""Allocators in the executable: the program calls them directly, so piano hooks the entries of their functions. If that cannot be
-done safely, the figures are not known, and piano says so everywhere.
+"""Allocators in the executable: the program calls them directly, so piano hooks the entries of their functions. If that is not
+safe, the figures are unknown, and all reports say so.
 """
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from conftest import LIB, Project, need
 from heaps import Heap, archive, compile, figures, read, record
 
-# The allocator is in a file of its own, as allocators are: a compiler may inline it into its callers otherwise.
+# The allocator is in a separate file, because a compiler could inline it into its callers otherwise.
 POOL = r"""
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
     static char pool[64 << 20];
     static size_t used;
-    static void *last; /* of the largest size, to be used again */
+    static void *last; /* of the largest size, for reuse */
     void *malloc(size_t n)
     {
         if (n == 100000 && last) { void *p = last; last = 0; return p; }
@@ -45,7 +45,7 @@ POOL = r"""
 NAMES = ("malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign", "valloc", "mallocx", "rallocx",
          "xallocx", "sdallocx", "dallocx", "malloc_usable_size")
 
-# A: what comes before the names of the allocator. Says itself what it holds and what it has asked for.
+# A is the text before the names of the allocator. Prints its live and requested bytes.
 USE = r"""
     #include <malloc.h>
     #define JOIN_(a, b) a##b
@@ -75,11 +75,11 @@ USE = r"""
         return 3;
     }
 """
-OTHERS = 5000  # stdio's buffer, and what the allocator's own constructors take
+OTHERS = 5000  # stdio's buffer, and allocations of the allocator's own constructors
 
 
 def own(project: Project, *flags: Any, name: str = "prog", source: str = USE) -> Path:
-    """A program with a malloc of its own."""
+    """A program with its own malloc."""
     project.write({"pool.c": POOL})
     project.command("gcc", "-O2", "-g", "-fno-builtin", "-c", "pool.c", "-o", "pool.o")
     return compile(project, source, "-DA=", project.root / "pool.o", *flags, name=name)
@@ -95,7 +95,7 @@ def prefixed(project: Project, prefix: str = "je_") -> Path:
 
 
 def check(heap: Heap, out: str, allocator: str) -> None:
-    """The figures are those that the program knows."""
+    """The figures agree with the program's output."""
     said = {name: numbers[0] for name, numbers in figures(out).items()}
     assert heap.live("keep") == (200, said["held"])
     assert heap.made("churn") == (150, 50 * 105300)
@@ -108,7 +108,7 @@ def check(heap: Heap, out: str, allocator: str) -> None:
 
 
 def record_same(project: Project, program: Path, **options: Any) -> tuple[str, Heap]:
-    """Recorded, PROGRAM prints and returns the same as alone."""
+    """PROGRAM prints and returns the same recorded and alone."""
     alone = project.command(program, check=False)
     assert alone.status == 3
     done, heap = record(project, program, status=3, **options)
@@ -133,7 +133,7 @@ def test_malloc_compiled_by_clang(project: Project) -> None:
 
 @pytest.mark.parametrize("prefix", ["je_", "_rjem_", "mine_"])
 def test_jemalloc_with_a_prefix(project: Project, prefix: str) -> None:
-    """As redis, and Rust's jemalloc. A prefix that nobody knows is found beside `mallocx`."""
+    """Like redis, and Rust's jemalloc. An unknown prefix is found next to `mallocx`."""
     program = compile(project, USE, f"-DA={prefix}", prefixed(project, prefix), "-ldl", "-lm")
     out, heap = record_same(project, program)
     check(heap, out, "jemalloc")
@@ -175,7 +175,7 @@ def test_functions_of_jemalloc_alone(project: Project) -> None:
     assert heap.made("frees") == (2, 500) and heap.live("frees") == (0, 0)
 
 
-# mimalloc's functions, on a pool: its names and arguments are what matters.
+# mimalloc's functions on a simple pool, because only its names and arguments matter here.
 MIMALLOC = POOL.replace("*malloc(", "*mi_malloc(").replace("*calloc(", "*mi_calloc(").replace("*realloc(", "*mi_realloc(").replace(
     " free(", " mi_free(").replace("= malloc(", "= mi_malloc(") + r"""
     void *mi_malloc_aligned(size_t n, size_t a) { return mi_malloc((n + a - 1) & ~(a - 1)); }
@@ -270,7 +270,7 @@ def test_threads_forks_and_exceptions(project: Project, allocator: str) -> None:
 
 
 def rustc(project: Project, *flags: Any) -> Path:
-    """A program from main.rs. rustup finds its compilers in the user's own home directory."""
+    """Compiles main.rs. rustup finds its compilers in the user's own home directory."""
     around = {key: value for key, value in os.environ.items() if key not in ("RUSTFLAGS", "LD_PRELOAD")}
     words = [need("rustc"), "-O", "-g", "main.rs", "-o", "prog", "-A", "warnings", *map(str, flags)]
     if subprocess.run([words[0], "--version"], env=around, capture_output=True).returncode != 0:
@@ -317,13 +317,13 @@ def test_a_global_allocator_of_rust(project: Project) -> None:
     assert heap["run"]["own_allocator"] == "jemalloc"
 
 
-# ---- not known ----
+# ---- unknown figures ----
 
 NOTICE = "prog has an allocator of its own ({}) that piano cannot see: heap figures are unknown ({})"
 
 
 def check_unknown(project: Project, program: Path, allocator: str, why: str, **options: Any) -> None:
-    """The program is as always, and nobody shows a figure."""
+    """The program runs as always, and no report shows a figure."""
     alone = project.command(program, check=False, **options)
     notice = NOTICE.format(allocator, why)
     for flags, path in (["--heap=1"], "heap.rec"), ([], "all.rec"):
@@ -350,8 +350,25 @@ def test_malloc_of_a_stripped_program(project: Project) -> None:
     check_unknown(project, own(project, "-s"), "malloc", "its symbols are stripped")
 
 
+@pytest.mark.parametrize("text, env, allocator", [
+    ("", {}, "mimalloc"), ("pymalloc_debug", {}, None), ("pymalloc_debug free-threading build", {}, "mimalloc"),
+    ("pymalloc_debug", {"PYTHONMALLOC": "mimalloc_debug"}, "mimalloc"), ("pymalloc_debug", {"PYTHONMALLOC": "malloc"}, None)])
+def test_mimalloc_of_python_is_rarely_used(project: Project, text: str, env: dict[str, str], allocator: str | None) -> None:
+    """Python from 3.13 contains mimalloc, and uses it without the GIL or if PYTHONMALLOC names it."""
+    project.write({"prog.c": f"""
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(void) {{ return puts("mimalloc: error: {text}") < 0 || !malloc(1 << 24); }}
+    """})
+    project.command("gcc", "-s", "-O1", "-fno-builtin", "prog.c", "-o", "prog")
+    project.piano("record", "--heap=64K", "-o", "x.rec", "--", "./prog", env=env)
+    heap = read(project, "x.rec")
+    assert heap["run"]["own_allocator"] == allocator
+    assert heap["samples"] is None if allocator else heap["samples"] > 0
+
+
 def test_allocators_of_stripped_programs(project: Project) -> None:
-    """The library's own messages give it away, also if it is not the malloc of all libraries."""
+    """The library's messages identify it, even if it is not the malloc of all libraries."""
     program = compile(project, USE, "-DA=je_", prefixed(project), "-ldl", "-lm", "-s")
     check_unknown(project, program, "jemalloc", "its symbols are stripped")
     (project.root / "heap.rec").unlink()
@@ -378,7 +395,7 @@ def with_free(project: Project, code: str) -> Path:
                                   "jmp *calls(%rip)", "push %rbx; mov %rdi, %rbx; call old_free; pop %rbx; ret",
                                   "xor %eax, %eax; inc %eax; nop; 1: dec %eax; jnz 1b; jmp old_free"])
 def test_code_that_is_moved(project: Project, code: str) -> None:
-    """What a function may begin with, and still be hooked."""
+    """Function entries that piano can hook."""
     out, heap = record_same(project, with_free(project, code))
     check(heap, out, "malloc")
 
@@ -387,8 +404,8 @@ def test_code_that_is_moved(project: Project, code: str) -> None:
                                   "sub $8, %rsp; call *calls(%rip); add $8, %rsp; ret", "jmp 1f; .byte 6, 6, 6, 6; 1: jmp old_free",
                                   "nop; nop; nop; nop; nop; .byte 6; ret"])
 def test_code_that_cannot_be_moved(project: Project, code: str) -> None:
-    """If any doubt remains, nothing is changed: the program jumps into what would be replaced; an instruction has no other form;
-    a call would return into the copy; there are bytes that are no instruction."""
+    """In any doubt, nothing is changed: the program jumps into the replaced bytes; an instruction cannot be moved;
+    a call would return into the copy; some bytes are not an instruction."""
     check_unknown(project, with_free(project, code.replace("nop; .byte 6; ret", "nop; jmp old_free; .byte 6")), "malloc",
                   "its code cannot be hooked safely")
 
@@ -419,7 +436,7 @@ def test_a_global_allocator_written_in_rust(project: Project) -> None:
 
 
 def test_threads_before_the_allocator_could_be_hooked(project: Project) -> None:
-    """A library starts a thread before piano's turn: that thread may be inside an allocation."""
+    """A library starts a thread before piano is initialised. That thread may be inside an allocation."""
     project.write({"early.c": r"""
         #include <pthread.h>
         #include <unistd.h>
@@ -434,7 +451,7 @@ def test_threads_before_the_allocator_could_be_hooked(project: Project) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "je_"])
 def test_a_library_that_is_loaded_later(project: Project, prefix: str) -> None:
-    """The program may be in the middle of what would be replaced. It is told, and nothing is changed."""
+    """The program may be executing the bytes to replace. piano reports that, and changes nothing."""
     library = prefixed(project) if prefix else archive("jemalloc_pic")
     program = compile(project, r"""
         #include <dlfcn.h>
@@ -457,7 +474,7 @@ def test_a_library_that_is_loaded_later(project: Project, prefix: str) -> None:
 
 
 def test_children_with_an_allocator_that_cannot_be_seen(project: Project) -> None:
-    """Nothing was sampled in them, so their recordings are removed, but not without a word."""
+    """They have no samples, so their recordings are removed, with a message."""
     program = own(project, "-s")
     done = project.piano("record", "--heap=1", "--children", "-o", "x.rec", "--", "sh", "-c", f"{program}; {program}; exit 0")
     assert done.err.count(NOTICE.format("malloc", "its symbols are stripped")) == 1, done.err
@@ -471,7 +488,7 @@ def tally(row: dict[str, Any]) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("prefix", ["", "je_"])
 def test_counts_of_instrumented_functions(project: Project, prefix: str) -> None:
-    """Calls that go to an allocator linked into the program count like any other."""
+    """Calls of an allocator in the program count like any other."""
     library = prefixed(project) if prefix else archive("jemalloc_pic")
     compile(project, USE, f"-DA={prefix}", library, "-ldl", "-lm")  # writes prog.c
     project.build("--fn", "keep", "--fn", "churn", "--fn", "drop", "--", "gcc", "-O2", "-fno-builtin", "-w", f"-DA={prefix}",
@@ -495,7 +512,7 @@ def test_an_instrumented_program_that_is_recorded(project: Project) -> None:
 
 
 def test_counts_of_an_allocator_that_cannot_be_hooked(project: Project) -> None:
-    """Those of malloc alone would be numbers, and wrong."""
+    """Counts of malloc alone would be wrong."""
     if platform.machine() != "x86_64":
         pytest.skip("the code is for x86-64")
     code = "xor %eax, %eax\\n1: inc %eax\\ncmp $3, %eax\\njne 1b\\nret"

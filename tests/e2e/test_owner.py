@@ -1,4 +1,4 @@
-"""Whose files they are: what root makes in a user's directory is the user's, and a user who is locked out learns the cure."""
+"""Owners of files: files that root makes in a user's directory belong to the user, and a message tells a locked-out user the fix."""
 from __future__ import annotations
 
 import os
@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import pytest
 from conftest import PIANO, Done, Project, need
 
-USER, GROUP = 54321, 54322  # nobody's: names are not needed
+USER, GROUP = 54321, 54322  # no user has these; names are not needed
 AS_SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for another user")
@@ -25,7 +25,7 @@ TICK = """
 
 @pytest.fixture
 def theirs() -> Iterator[Project]:
-    """A project of another user, who can reach it."""
+    """A project of another user, which this user can reach."""
     place = Path(tempfile.mkdtemp(prefix="piano-owner-"))
     for folder in (place / "project", place / "home"):
         folder.mkdir()
@@ -36,7 +36,7 @@ def theirs() -> Iterator[Project]:
 
 
 def owners(root: Path) -> dict[str, tuple[int, int]]:
-    """The owner and group of all but links below ROOT, which is not one of them."""
+    """Owner and group of everything below ROOT, except links."""
     return {str(path.relative_to(root)): (path.lstat().st_uid, path.lstat().st_gid)
             for path in sorted(root.rglob("*")) if not path.is_symlink()}
 
@@ -46,7 +46,7 @@ def not_theirs(root: Path) -> list[str]:
 
 
 def as_user(project: Project, *words: Any) -> Done:
-    """piano as the other user."""
+    """Runs piano as the other user."""
     try:
         done = subprocess.run([PIANO, *map(str, words)], cwd=project.root, env=project.env, user=USER, group=GROUP,
                               extra_groups=[], capture_output=True, text=True, timeout=60, check=False)
@@ -67,7 +67,7 @@ def test_recordings_belong_to_the_owner_of_the_directory(theirs: Project, env: d
 
 
 def test_recordings_of_sudo_keep_their_names(theirs: Project) -> None:
-    """Names are put into the file after it was given away."""
+    """Names are added to the file after its owner changed."""
     theirs.write({"prog.c": "#include <stdlib.h>\n"
                             "__attribute__((noinline)) void *take_some(int n) { return malloc(n); }\n"
                             "int main(void) { return take_some(100000) ? 0 : 1; }\n"})
@@ -114,7 +114,7 @@ def test_roots_own_directories_stay_roots(project: Project) -> None:
 
 
 def test_what_was_there_keeps_its_owner(theirs: Project) -> None:
-    """Not even when it lies in a build directory that root gives away."""
+    """Not even in a build directory that root gives to the user."""
     theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
     secret = theirs.root / ".piano" / "build" / "secret"
     secret.parent.mkdir(parents=True)
@@ -140,7 +140,7 @@ LOCKED = [["record", "--heap", "--", "ls"], ["record", "--cpu", "--", "ls"], ["l
 
 @pytest.mark.parametrize("words", LOCKED, ids=[" ".join(words) for words in LOCKED])
 def test_unreadable_runs_directory_names_the_command_to_fix_it(theirs: Project, words: list[str]) -> None:
-    """A .piano of root's, as an older sudo piano left it."""
+    """A .piano of root's, as older versions made it under sudo."""
     theirs.write({"tick.c": TICK, "Makefile": "tick: tick.c\n\tcc -O1 -o tick tick.c\n"})
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)
@@ -151,7 +151,7 @@ def test_unreadable_runs_directory_names_the_command_to_fix_it(theirs: Project, 
 
 
 def test_command_to_fix_the_owner_works(theirs: Project) -> None:
-    """Also in a directory that a shell takes for several words."""
+    """Also in a directory whose name a shell would split."""
     theirs.root = theirs.root.rename(theirs.root.parent / "it's $HOME; x")
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)
@@ -175,20 +175,20 @@ def test_unreadable_recording_names_the_command_to_fix_it(theirs: Project, words
 
 
 def test_unreadable_directory_of_another_user_names_no_command(theirs: Project) -> None:
-    """The reader must not be told to change the owner of another user's files."""
+    """The hint must not tell the reader to change the owner of another user's files."""
     os.chown(theirs.root, 0, 0)
     (theirs.root / ".piano" / "runs").mkdir(parents=True)
     (theirs.root / ".piano").chmod(0o700)
     assert "chown" not in as_user(theirs, "report").err
 
 
-# --- whose projects piano uses ------------------------------------------------------------------
+# ---- whose projects piano uses -----------------------------------------------------------------
 
 RAN = "tick: tick.c\n\ttouch {}\n\tcc -O1 -o tick tick.c\n"
 
 
 def shared(theirs: Project) -> Project:
-    """A project in a directory to which everybody may write, as /tmp: root's own, below it one more."""
+    """A project in a directory that everybody may write to, such as /tmp: root's own, and another one below it."""
     theirs.root.chmod(0o1777)
     os.chown(theirs.root, 0, 0)
     top = theirs.root
@@ -199,7 +199,7 @@ def shared(theirs: Project) -> Project:
 
 
 def plant(path: Path, text: str | None = None) -> Path:
-    """A file, or without TEXT a directory, of the other user, where all may write."""
+    """A file, or a directory without TEXT, of the other user, in a directory that all may write to."""
     if text is None:
         path.mkdir()
         path.chmod(0o777)
@@ -254,7 +254,7 @@ def test_link_of_another_user_is_not_used(theirs: Project) -> None:
 
 
 def test_directory_of_another_user_is_not_built(theirs: Project) -> None:
-    """Its owner could put anything there."""
+    """Its owner could have put anything there."""
     theirs.write({"tick.c": TICK, "Makefile": RAN.format("ran")})
     (theirs.root / "sub").mkdir()
     refused(theirs, theirs.root, "build")
@@ -293,7 +293,7 @@ def test_other_directory_in_the_list_changes_nothing(theirs: Project) -> None:
 
 
 def test_own_directory_below_is_a_project_of_its_own(theirs: Project) -> None:
-    """As the hint says."""
+    """As the hint suggests."""
     top = theirs.root
     project = shared(theirs)
     plant(top / "Makefile", RAN.format("ran"))
@@ -314,7 +314,7 @@ def test_part_of_a_foreign_cmake_project_is_built_alone(theirs: Project) -> None
 
 
 def test_runs_directory_that_is_named_is_used(theirs: Project) -> None:
-    """Whoever names a directory or a file has chosen it."""
+    """Naming a directory or a file explicitly is a choice."""
     top = theirs.root
     project = shared(theirs)
     plant(top / ".piano")
@@ -339,4 +339,4 @@ def test_project_of_a_third_user_is_not_used_by_a_user_who_is_not_root(theirs: P
         shutil.rmtree(planted) if planted.is_dir() else planted.unlink()
     os.chown(top, 0, 0)
     done = as_user(project, "record", "--", "true")
-    assert done.status == 0, done  # root's directory above is no obstacle
+    assert done.status == 0, done  # root's directory above does not matter

@@ -1,4 +1,4 @@
-"""Paths with blanks, colons, quotes, dollars and letters beyond ASCII: of piano, of projects, programs and recordings."""
+"""Paths with blanks, colons, quotes, dollars and non-ASCII letters: of piano, of projects, programs and recordings."""
 from __future__ import annotations
 
 import os
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import LIB, PIANO, Done, Project, need
+from conftest import LIB, PIANO, Done, Project, copy_tool, need
 
 AWKWARD = ["a b", "it's", 'quo"te', "do$HOME", "$ORIGIN", "semi;colon", "näme 日本", "back\\slash", "(x) & y", "-dash", "#hash %s"]
-COLON = "co:lon"  # make cannot have it in names of targets, and PATH cannot at all
+COLON = "co:lon"  # make does not support it in names of targets, and PATH does not at all
 
 TICK = """
     static volatile int sink;
@@ -36,9 +36,7 @@ def move(project: Project, name: str) -> Project:
 def private(project: Project, name: str) -> Path:
     """A piano in a directory called NAME."""
     place = project.home / name
-    place.mkdir()
-    shutil.copy(PIANO, place / "piano")
-    shutil.copytree(LIB, place / "lib")
+    copy_tool(place)
     links = project.home / "links"
     links.mkdir()
     project.env["TMPDIR"] = str(links)
@@ -47,7 +45,7 @@ def private(project: Project, name: str) -> Path:
 
 @pytest.mark.parametrize("name", AWKWARD + [COLON])
 def test_project_in_an_awkward_path_works(project: Project, name: str) -> None:
-    """Everything one does with a project."""
+    """All commands for a project."""
     move(project, name).write({"tick.c": TICK, **BUILDS["make"]})
     done = project.piano("profile", "--fn", "tick")
     assert "tick" in done.out
@@ -74,7 +72,7 @@ def test_build_system_in_an_awkward_path_works(project: Project, name: str, how:
 
 
 def test_sources_and_outputs_with_awkward_names_are_built(project: Project) -> None:
-    """A command with awkward words in it, and an archive."""
+    """A command with special characters in its words, and an archive."""
     move(project, "a b").write({"my tick.c": TICK})
     project.write({"build it": "#!/bin/sh\nset -e\ngcc -O1 -c 'my tick.c' -o 'my tick.o'\nar rc 'lib my.a' 'my tick.o'\n"
                                "gcc -Wl,--whole-archive 'lib my.a' -Wl,--no-whole-archive -o 'the program'\n"})
@@ -86,7 +84,7 @@ def test_sources_and_outputs_with_awkward_names_are_built(project: Project) -> N
 
 
 def test_compiler_in_an_awkward_path_works(project: Project) -> None:
-    """By its path, as CC names it."""
+    """By its path, as in CC."""
     tools = project.home / "my tools"
     tools.mkdir()
     (tools / "gcc").symlink_to(need("gcc"))
@@ -109,7 +107,7 @@ def test_programs_and_recordings_with_awkward_names_work(project: Project, name:
 
 @pytest.mark.parametrize("name", AWKWARD + [COLON])
 def test_piano_in_an_awkward_path_works(project: Project, name: str) -> None:
-    """Loaded into programs, in front of builds, and linked into what they make."""
+    """The library is loaded into programs, preloaded in builds, and linked into their products."""
     tool = private(project, name)
     project.command(tool, "record", "--heap=1", "-o", "x.rec", "--", "ls")
     assert "0 samples" not in project.piano("report", "--heap", "x.rec").out
@@ -121,7 +119,7 @@ def test_piano_in_an_awkward_path_works(project: Project, name: str) -> None:
 
 
 def test_children_find_the_library_too(project: Project) -> None:
-    """Also those that are left when piano has ended, and the next program they become."""
+    """Also processes that remain when piano has ended, and programs that they exec."""
     tool = private(project, "a b")
     script = 'mkfifo go; (read x < go; exec ls) >ls.out 2>ls.err & echo $! >pid'
     done = project.command(tool, "record", "--heap=1", "--children", "-o", "x.rec", "--", "sh", "-c", script)
@@ -133,7 +131,7 @@ def test_children_find_the_library_too(project: Project) -> None:
 
 
 def until_gone(pid: int) -> None:
-    """A process that is no child of ours: the end of its descriptor says so."""
+    """Not a child of ours, so the end of its descriptor reports its end."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -156,7 +154,7 @@ def record_by(project: Project, tool: Path, **options: str) -> Done:
 
 
 def test_link_of_another_user_is_not_used(project: Project) -> None:
-    """A directory for links that others can write to, or one behind a link: the next place is taken."""
+    """If others can write to the directory for links, or it is behind a link, the next directory is used."""
     tool = private(project, "a b")
     ours = project.home / "links" / f"piano-{os.geteuid()}"
     ours.mkdir()
@@ -185,7 +183,7 @@ def test_a_wrong_link_is_replaced(project: Project) -> None:
 
 
 def test_program_runs_after_the_link_was_removed(project: Project) -> None:
-    """Of a piano in a path with a colon, where the run path leads through a link: `piano run` makes it again."""
+    """piano is in a path with a colon, where the run path leads through a link: `piano run` makes the link again."""
     tool = private(project, COLON)
     project.write({"tick.c": TICK, **BUILDS["make"]})
     project.command(tool, "build", "--fn", "tick")
@@ -196,7 +194,7 @@ def test_program_runs_after_the_link_was_removed(project: Project) -> None:
 
 
 def test_a_program_finds_the_library_without_piano(project: Project) -> None:
-    """Its run path leads through a link that lasts: nothing in a directory for temporary files is needed to start it."""
+    """Its run path leads through a permanent link, so it starts without files in a temporary directory."""
     tool = private(project, COLON)
     project.write({"tick.c": TICK, **BUILDS["make"]})
     program = project.command(tool, "build", "--fn", "tick").out.strip()
@@ -209,7 +207,7 @@ def test_a_program_finds_the_library_without_piano(project: Project) -> None:
 
 @pytest.mark.parametrize("home", ["file", "ho:me", "writable"])
 def test_a_state_directory_that_cannot_hold_the_link(project: Project, home: str) -> None:
-    """It cannot be made, it has a colon, or others can write to it: the temporary directory is used."""
+    """If the directory cannot be made, has a colon, or others can write to it, the temporary directory is used."""
     tool = private(project, COLON)
     state = project.home / home
     if home == "file":
@@ -231,7 +229,7 @@ def test_shared_library_in_an_awkward_path_is_found(project: Project, name: str)
                                "main.c": "int serve(int);\nint main(void) { return serve(0); }\n"})
     build = "mkdir -p out && gcc -shared -fPIC lib.c -o out/libserve.so && gcc main.c -Lout -lserve -o main"
     project.piano("build", "--fn", "serve", "--", "sh", "-c", build)
-    for _ in range(2):  # the link serves again
+    for _ in range(2):  # the link is used again
         project.piano("run", env={"TMPDIR": str(links)})
         assert project.report().calls("serve") == {"serve": 1}
     assert (len([path for path in links.rglob("*") if path.is_symlink()]) == 1) == (name != "a b")
@@ -261,7 +259,7 @@ def test_runs_directory_in_an_awkward_path_works(project: Project) -> None:
 
 @pytest.mark.parametrize("mark", [" ", ":"], ids=["blanks", "colons"])
 def test_demo_in_an_awkward_path_works(project: Project, mark: str) -> None:
-    """What `make demo` runs, in a tree and with a temporary directory that both have blanks or colons in their names."""
+    """The commands of `make demo`, in a tree and with a temporary directory whose names have blanks or colons."""
     root = Path(__file__).resolve().parents[2]
     tree = project.home / f"my{mark}tree"
     for name in ("tools", "examples"):
@@ -275,4 +273,4 @@ def test_demo_in_an_awkward_path_works(project: Project, mark: str) -> None:
     assert "asset_load" in done.out and "spike" in done.out
     typed = [line.strip() for line in done.out.splitlines() if "piano" in line and line.startswith("    ")]
     assert typed[0].startswith("cd ") and "report --json" in typed[1]
-    assert '"functions"' in project.command("sh", "-c", typed[0] + "; " + typed[1]).out  # as a reader would copy it
+    assert '"functions"' in project.command("sh", "-c", typed[0] + "; " + typed[1]).out  # as a user would paste it

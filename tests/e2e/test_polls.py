@@ -1,4 +1,4 @@
-"""`piano report --polls` on recordings whose every event is known beforehand."""
+"""`piano report --polls` of recordings with known events."""
 from __future__ import annotations
 
 import importlib.util
@@ -63,7 +63,7 @@ def names(stack: list[dict[str, Any]]) -> list[str]:
 @tool
 @pytest.mark.parametrize("ticks", [None, 1.0, 2.5, 0.025])
 def test_count_and_percentiles_of_polls_are_exact(project: Project, ticks: float | None) -> None:
-    """Count, percentiles and the longest ones, whatever the clock of the events."""
+    """Count, percentiles and the longest polls, for each clock of the events."""
     rec = make.Recording(ticks_per_ns=ticks)
     rec.thread(11, "main")
     fast, slow = rec.name("fast"), rec.name("slow")
@@ -124,7 +124,7 @@ def test_nested_open_and_stray_polls_are_counted(project: Project) -> None:
 
 @tool
 def test_loops_are_found_without_annotation(project: Project) -> None:
-    """A thread that comes back to the same wait has a loop; waits of other kinds in a turn are time lost in it."""
+    """A thread that returns to the same wait has a loop; other waits in a turn are time lost in it."""
     rec = make.Recording()
     rec.thread(4711, "server")
     rec.event(4711, 1, make.PARK, make.EPOLL)
@@ -151,12 +151,12 @@ def test_loops_are_found_without_annotation(project: Project) -> None:
 
 @tool
 def test_one_wait_in_epoll_is_a_loop(project: Project) -> None:
-    """Programs use epoll in loops only: one turn is enough, closed or not. Other waits need four."""
+    """Programs use epoll only in loops: one turn is enough, complete or not. Other waits need four."""
     rec = make.Recording(end_ns=6 * make.SECOND)
     rec.thread(4711, "main")
     rec.event(4711, 1, make.PARK, make.EPOLL).turn(4711, 10, 300)
     rec.event(12, 1, make.PARK, make.EPOLL).event(12, 20, make.UNPARK, 2).event(12, 520, make.MARK, rec.name("end"))
-    rec.event(13, 1, make.PARK, make.EPOLL).event(13, 20, make.UNPARK, 2)  # nothing is known of what came then
+    rec.event(13, 1, make.PARK, make.EPOLL).event(13, 20, make.UNPARK, 2)  # the rest is unknown
     for tid, kind in (14, make.POLL), (15, make.SELECT), (16, make.CONDITION), (17, make.SEMAPHORE), (18, make.URING):
         rec.event(tid, 1, make.PARK, kind)
         for i in range(2):
@@ -179,7 +179,7 @@ def test_a_thread_that_tells_its_polls_has_no_loop(project: Project) -> None:
 
 @tool
 def test_a_loop_that_ended_with_its_thread(project: Project) -> None:
-    """The last turn of a thread that is gone does not last until the end of the recording."""
+    """The last turn of an ended thread does not last until the end of the recording."""
     rec = make.Recording()
     for i in range(10):
         rec.turn(12, 10 * i + 5, 1)
@@ -189,7 +189,7 @@ def test_a_loop_that_ended_with_its_thread(project: Project) -> None:
     assert data["longest"][0]["open"] and data["longest"][0]["duration_ns"] == 3 * MS
 
 
-# Why ---------------------------------------------------------------------------------------------
+# Causes ------------------------------------------------------------------------------------------
 
 @tool
 def test_wakes_and_spawns_are_counted_by_task(project: Project) -> None:
@@ -204,7 +204,7 @@ def test_wakes_and_spawns_are_counted_by_task(project: Project) -> None:
     rec.event(12, 21, make.WAKE, 2**63 + 5).event(12, 22, make.WAKE, 2**63 + 5)
     rec.event(12, 23, make.POLL_END)
     rec.poll(11, 40, 15, task=2**63 + 5)
-    rec.poll(11, 60, 12, task=2**63 + 5)  # nobody woke it
+    rec.poll(11, 60, 12, task=2**63 + 5)  # no wake
     data = polls(project, rec)
     row = tasks(data)["job"]
     assert (row["kind"], row["polls"], row["spawned"], row["ended"]) == ("task", 3, 1, 0)
@@ -283,7 +283,7 @@ def traced(program: Path, **options: Any) -> tuple[Any, Any, Any, Any]:
 
 @tool
 def test_what_most_of_a_poll_was_in(project: Project, program: Path) -> None:
-    """Its stacks are many and end anywhere; what they have in common is told."""
+    """Its stacks are many and end at different places; the report shows their common part."""
     rec, burn, wait, parse = traced(program)
     rec.poll(11, 100, 50, task=1, name=rec.name("slow")).poll(11, 200, 50, task=1, name=rec.name("slow"))
     rec.cpu(11, 100, burn, count=2).cpu(11, 130, parse, count=2)
@@ -298,7 +298,7 @@ def test_what_most_of_a_poll_was_in(project: Project, program: Path) -> None:
 @tool
 @pytest.mark.parametrize("columns", ["", "60", "80", "120"])
 def test_stacks_fit_and_have_the_first_own_function(project: Project, program: Path, tmp_path: Path, columns: str) -> None:
-    """Behind a dozen frames of the C library is who called it; long names are cut, never it."""
+    """The function that called a dozen frames of the C library is shown; long names are truncated, but it is never left out."""
     libc = tmp_path / "libc.so.6"
     libc.write_bytes(program.read_bytes())
     rec = make.Recording(program=str(program))
@@ -316,7 +316,7 @@ def test_stacks_fit_and_have_the_first_own_function(project: Project, program: P
 
 @tool
 def test_samples_are_joined_to_polls_by_thread_and_time(project: Project, program: Path) -> None:
-    """Joined by thread and time: what is a nanosecond outside, or of another thread, is not in it."""
+    """Joined by thread and time: samples a nanosecond outside, or of another thread, are not in it."""
     rec, burn, wait, parse = traced(program)
     rec.poll(11, 100, 50, task=1, name=rec.name("slow"))
     rec.cpu(11, 99.999999, parse, ms=1).cpu(11, 150, parse, ms=2).cpu(12, 120, parse)
@@ -338,7 +338,7 @@ def test_blocked_time_of_polls_is_exact(project: Project, program: Path) -> None
     rec, burn, wait, parse = traced(program)
     name = rec.name("sleeper")
     rec.poll(11, 100, 50, task=1, name=name)
-    rec.off(11, 90, parse, ms=15)                       # 5 ms of it in the poll
+    rec.off(11, 90, parse, ms=15)                       # 5 ms of it is in the poll
     rec.off(11, 110, wait, ms=30)                       # all of it
     rec.off(11, 148, burn, ms=10, preempted=True)       # 2 ms
     rec.cpu(11, 106, burn, ms=10)
@@ -379,7 +379,7 @@ def test_a_wait_for_a_cpu_in_nested_polls_is_one(project: Project, program: Path
 
 @tool
 def test_parks_show_cpu_time_and_waits_for_a_cpu(project: Project, program: Path) -> None:
-    """Of a park: the CPU time in it, and how long it waited for a CPU."""
+    """Of a park: the CPU time in it, and its wait for a CPU."""
     rec, burn, wait, parse = traced(program)
     rec.event(11, 10, make.PARK, make.EPOLL).event(11, 110, make.UNPARK, 2)
     rec.off(11, 12, wait, ms=80).off(11, 95, wait, ms=5, preempted=True)
@@ -402,7 +402,7 @@ def test_park_time_is_shown_by_cause(project: Project) -> None:
 
 @tool
 def test_unknown_events_and_fields_are_skipped(project: Project) -> None:
-    """A reader of today reads events of tomorrow: longer ones, and ones it has never heard of."""
+    """Old readers skip unknown parts: longer events, and unknown ones."""
     rec = make.Recording()
     name = rec.name("known")
     payload = make.struct.pack("<QQQ", 11, rec.start_ns, rec.start_ns)
@@ -427,7 +427,7 @@ def test_a_chunk_goes_from_thread_to_thread(project: Project) -> None:
     payload += make.event(make.POLL_BEGIN, MS, 2, name) + make.event(make.POLL_END, 3 * MS)
     second = make.struct.pack("<QQQ", 11, rec.start_ns + 50 * MS, rec.start_ns + 50 * MS)
     second += make.event(make.POLL_BEGIN, 0, 3, name) + make.event(make.POLL_END, 5 * MS)
-    # In the file the later chunk comes first.
+    # The later chunk comes first in the file.
     rec.extra_chunks = [(make.EVENTS, 8, len(second), second), (make.EVENTS, 3, len(payload), payload)]
     data = polls(project, rec)
     assert [(p["tid"], p["task_id"], p["start_ns"], p["duration_ns"]) for p in data["longest"]] == [
@@ -442,12 +442,12 @@ def test_damage_is_named_by_its_byte(project: Project) -> None:
     payload = make.struct.pack("<QQQ", 11, rec.start_ns, rec.start_ns)
     payload += make.event(make.POLL_BEGIN, MS, 1, name) + make.event(make.POLL_END, MS)
     bad = len(payload)
-    payload += bytes((make.POLL_BEGIN, 200, 1))  # says more bytes than there are
+    payload += bytes((make.POLL_BEGIN, 200, 1))  # claims more bytes than there are
     rec.extra_chunks = [(make.EVENTS, 0, len(payload), payload)]
     path = put(project, rec)
     data = project.json("report", path, "--polls")
     assert data["polls"] == 1
-    at = 4096 + 65536 + 64 + bad  # behind the chunk of names
+    at = 4096 + 65536 + 64 + bad  # after the chunk of names
     assert data["missing"]["list"] == [{"byte": at, "what": "an event that cannot be read: the rest of its chunk "
                                                             "is left out"}]
     assert f"byte {at}: an event that cannot be read" in project.piano("report", path, "--polls").err
@@ -455,7 +455,7 @@ def test_damage_is_named_by_its_byte(project: Project) -> None:
 
 @tool
 def test_clock_follows_its_pairs(project: Project) -> None:
-    """Between two pairs time is a straight line, also when the kernel bends its clock."""
+    """The clock is linear between two pairs, also if the kernel adjusts it."""
     rec = make.Recording(ticks_per_ns=2.0, flags=make.HAS_EVENTS, end_ns=5 * 10**9 + 2 * 10**9)
     name = rec.name("n")
     chunks, ticks = [], 10**12
@@ -488,7 +488,7 @@ def test_recording_without_the_instrument_is_an_error(project: Project) -> None:
     assert done.status == 1 and "has no CPU samples" in done.err
     for flags_ in (("--polls", "--heap"), ("--polls", "--tree"), ("--polls", "--leaks"), ("--polls", "--frames")):
         assert project.piano("report", b, *flags_, check=False).status == 2, flags_
-    # Without a flag, the only instrument there is.
+    # Without a flag, shows the only instrument.
     assert "Polls by task" in project.piano("report", b).out
 
 
@@ -505,10 +505,10 @@ def test_names_are_made_safe(project: Project) -> None:
 
 @tool
 def test_ten_million_events_take_bounded_memory(project: Project) -> None:
-    """Bounded memory: no event is kept. How long it takes is for `make bench`."""
+    """Bounded memory: no event is kept. `make bench` measures the time."""
     subprocess.run(["python3", str(ROOT / "tools/make-recording.py"), "--events", "10000000", "--threads", "8",
                     "-o", str(project.root / "big.rec")], check=True)
-    limit = 48 << 20  # of memory that is not the mapped file
+    limit = 48 << 20  # memory other than the mapped file
 
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -521,10 +521,10 @@ def test_ten_million_events_take_bounded_memory(project: Project) -> None:
     assert sum(t["events"] for t in data["threads"]) == data["events"]["count"]
 
 
-# Anything at all ---------------------------------------------------------------------------------
+# Random damage -----------------------------------------------------------------------------------
 
 def mixed(program: Path) -> Any:
-    """A recording with everything in it."""
+    """A recording with all instruments."""
     rec, burn, wait, parse = traced(program, ticks_per_ns=2.5, rate=1)
     rec.sample(burn, 100).sample(wait, 50, lived_us=3)
     rec.snapshot(at_ms=500)
@@ -543,20 +543,21 @@ def mixed(program: Path) -> Any:
 COMMANDS = (("report",), ("report", "--json"), ("report", "--polls"), ("report", "--polls", "--json", "--all"),
             ("report", "--cpu"), ("report", "--cpu", "--threads", "--json"), ("report", "--cpu", "--tree"),
             ("report", "--heap"), ("export", "--format", "chrome"), ("export", "--format", "collapsed", "--by", "cpu"),
-            ("export", "--format", "pprof", "--by", "off-cpu"), ("export", "--format", "speedscope", "--by", "cpu"))
+            ("export", "--format", "pprof", "--by", "off-cpu"), ("export", "--format", "speedscope", "--by", "cpu"),
+            ("export", "--format", "firefox"), ("export", "--format", "pprof", "--by", "peak"))
 
 
 @tool
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_recordings_never_crash_the_report(project: Project, program: Path, seed: int) -> None:
-    """Bytes changed, parts cut off or repeated: an answer or an error, never a crash, and valid JSON."""
+    """Bytes changed, cut or repeated: an answer or an error, never a crash, and valid JSON."""
     image = mixed(program).bytes()
     dice = random.Random(seed)
     project.runs.mkdir(parents=True, exist_ok=True)
     for turn in range(10):
         data = bytearray(image)
         for _ in range(dice.choice((1, 4, 40))):
-            # Mostly where something is: headers and the first bytes of chunks.
+            # Mostly in headers and the first bytes of chunks.
             chunk = dice.randrange(-1, (len(data) - 4096) // 65536)
             start = 0 if chunk < 0 else 4096 + 65536 * chunk
             at = start + dice.choice((dice.randrange(64), dice.randrange(200), dice.randrange(4000)))

@@ -1,4 +1,4 @@
-"""A task runtime that tells piano what it does, as docs/integrating.md says: the lines there are the lines that are compiled."""
+"""A task runtime that reports to piano, as docs/integrating.md shows: the test compiles the lines of the page."""
 from __future__ import annotations
 
 import json
@@ -21,7 +21,7 @@ def documented() -> str:
 
 
 def build(project: Project, *flags: str, compiler: str = "gcc", name: str = "pool") -> Path:
-    """The pool with the lines of the document in place of its own."""
+    """The pool with its lines replaced by those of the document."""
     need(compiler)
     shutil.copytree(EXAMPLE, project.root / "src", dirs_exist_ok=True)
     project.write({"src/trace.h": documented()})
@@ -45,7 +45,7 @@ def test_it_builds_as_the_document_says(project: Project) -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_every_task_is_told_and_the_long_one_stands_out(project: Project, compiler: str) -> None:
-    program = build(project, "-fPIE", "-pie", compiler=compiler)  # clang 11 does not by itself
+    program = build(project, "-fPIE", "-pie", compiler=compiler)  # clang 11 does not do this by default
     alone = project.command(program, REQUESTS, WORKERS)
     done = project.piano("record", "--events", "-o", "r.rec", "--", program, REQUESTS, WORKERS)
     assert done.out == alone.out and f"{REQUESTS} requests answered" in done.out
@@ -71,7 +71,7 @@ def test_every_task_is_told_and_the_long_one_stands_out(project: Project, compil
 
 
 def test_who_woke_whom(project: Project) -> None:
-    """A request is polled again after its last chunk: the wake is told before that poll, by the chunk."""
+    """A request is polled again after its last chunk: the chunk reports the wake before that poll."""
     project.piano("record", "--events", "-o", "r.rec", "--", build(project), REQUESTS, WORKERS)
     r = load(project.root / "r.rec")
     events = sorted(r.events, key=lambda e: e.ticks)

@@ -1,4 +1,4 @@
-"""Builds with several programs: which one `piano run` starts, what it says, and when it asks."""
+"""Builds with several programs: which one `piano run` starts, its messages, and when it asks."""
 from __future__ import annotations
 
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from conftest import PIANO, Project, need
 
-# Each says its name; `common` is in all of them, `serve` and `ask` in one each.
+# Each prints its name; `common` is in all of them, `serve` and `ask` in one each.
 PROGRAM = '#include <stdio.h>\nvoid common(void);\nint %s(int n) { return n; }\n' \
           'int main(int c, char **v) { common(); %s(c); puts("%s"); for (int i = 1; i < c; i++) puts(v[i]); return 0; }\n'
 MAKEFILE = """
@@ -24,13 +24,13 @@ all: %(all)s
 
 
 def several(project: Project, programs: dict[str, str], link_order: list[str] | None = None) -> Project:
-    """PROGRAMS: path of the program to the function that only it has. Linked in order; the last one is the newest."""
+    """PROGRAMS maps each path to the function that only this program has. Linked in order; the last one is the newest."""
     project.write({"common.c": "void common(void) { }\n"})
     order, rules, before = link_order or list(programs), "", ""
     for path in order:
         name = Path(path).name
         project.write({f"{name}.c": PROGRAM % (programs[path], programs[path], name)})
-        # one after the other, also with -j
+        # sequential, also with -j
         rules += f"{path}: {name}.o common.o {before}\n\tmkdir -p $(dir $@)\n\tcc -o $@ {name}.o common.o\n"
         before = path
     project.write({"Makefile": MAKEFILE % {"all": " ".join(order), "rules": rules}})
@@ -134,7 +134,7 @@ def test_the_build_names_what_will_run(project: Project) -> None:
 
 
 class Terminal:
-    """`piano run` with a terminal for its words and for the answers."""
+    """Runs `piano run` with a terminal for its messages and the answers."""
 
     def __init__(self, project: Project, *words: str):
         try:
@@ -181,7 +181,7 @@ def test_on_a_terminal_it_asks(project: Project, answer: bytes, status: int, out
 
 
 def chosen(project: Project) -> Path:
-    """Where the answer is kept."""
+    """The file that keeps the answer."""
     return project.root / ".piano/build/chosen"
 
 
@@ -270,7 +270,7 @@ def test_a_damaged_answer_makes_it_ask_again(project: Project, content: bytes | 
 
 
 def test_the_answer_takes_nothing_from_the_program(project: Project) -> None:
-    """What is typed behind the answer is the program's input."""
+    """Text typed after the answer is the program's input."""
     for name in ("one", "two"):
         project.write({name + ".c": '#include <stdio.h>\nint main(void) { char b[99] = "";\n'
                                     '(void)!fgets(b, 99, stdin); printf("%s got %%s", b); return 0; }\n' % name})

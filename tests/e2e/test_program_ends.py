@@ -1,5 +1,5 @@
-"""How a program ended: its duration when a signal ended it, its exit status when piano itself lacks memory or stack, and what it
-leaves running."""
+"""Ends of programs: the duration if a signal ended it, the exit status if piano itself lacks memory or stack, and processes that
+remain."""
 from __future__ import annotations
 
 import os
@@ -23,7 +23,7 @@ FLAGS = [pytest.param(("--cpu",), marks=PERF, id="cpu"), pytest.param(("--heap",
 
 # Duration ----------------------------------------------------------------------------------------------------
 
-# Allocates at the start and then only sleeps: nothing that is recorded tells when the program ended.
+# Allocates at the start and then only sleeps: no record tells when the program ended.
 ENDS = r"""
     #include <signal.h>
     #include <stdio.h>
@@ -68,14 +68,14 @@ def test_duration_when_the_time_limit_kills(project: Project) -> None:
 
 # The exit status ---------------------------------------------------------------------------------------------
 
-# Maps many libraries, so that finding the names takes memory.
+# Maps many libraries, so that the search for names needs memory.
 STATUS = ("/usr/bin/python3", "-c", "import ssl, sqlite3, xml.dom.minidom\nfor i in range(2000000): pass\nexit(7)")
 
 
 @PERF
 @pytest.mark.parametrize("limit", ["-v 30000", "-v 60000", "-v 100000", "-v 200000", "-s 64", "-s 128"])
 def test_program_keeps_its_status_when_piano_lacks_memory_or_stack(project: Project, limit: str) -> None:
-    """libdw ends the process that finds the names, or fails; the program has ended before that."""
+    """libdw ends the process that finds the names, or fails, after the program has ended."""
     if project.command("sh", "-c", f"ulimit {limit}; exec \"$@\"", "sh", *STATUS, check=False).status != 7:
         pytest.skip("the program itself does not run below this limit")
     done = project.command("sh", "-c", f"ulimit {limit}; exec \"$@\"", "sh", PIANO, "record", "--cpu=999", "--kernel", "-o", "x.rec",
@@ -94,9 +94,9 @@ def test_names_that_are_found_with_little_stack_are_kept(project: Project) -> No
     assert "burn" in project.piano("report", "--cpu", "x.rec").out
 
 
-# What is left running ----------------------------------------------------------------------------------------
+# Remaining processes -----------------------------------------------------------------------------------------
 
-# The child waits until its end of the pipe is closed, which the test holds.
+# The child waits until its end of the pipe is closed. The test holds the other end.
 DAEMON = r"""
     #include <fcntl.h>
     #include <stdio.h>
@@ -118,7 +118,7 @@ DAEMON = r"""
 
 @pytest.fixture
 def gate(project: Project) -> Iterator[Path]:
-    """A pipe that a program waits at until the test is over."""
+    """A pipe that a program reads until the test ends."""
     path = project.root / "gate"
     subprocess.run(["mkfifo", path], check=True)
     fd = os.open(path, os.O_RDWR)
@@ -131,7 +131,7 @@ def test_program_that_becomes_a_daemon_is_told(project: Project, gate: Path, fla
     program = compiled(project, DAEMON)
     out = project.root / "said"
     with open(out, "w") as said:  # the daemon keeps its descriptors, so a pipe would not end
-        tool = subprocess.run([PIANO, "record", *flags, "-o", "x.rec", "--", program, gate, "daemon"], cwd=project.root,
+        tool = subprocess.run([PIANO, "record", "--no-children", *flags, "-o", "x.rec", "--", program, gate, "daemon"], cwd=project.root,
                               env=project.env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False)
     assert tool.returncode == 0, out.read_text()
     found = re.search(r"prog has ended, but 1 process that it started still runs \((\d+)\)", out.read_text())

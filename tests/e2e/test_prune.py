@@ -1,4 +1,4 @@
-"""Old runs are removed: how many and how large they may get, what is kept, what is said."""
+"""Removal of old runs: limits of number and size, which runs are kept, and the messages."""
 from __future__ import annotations
 
 import os
@@ -14,14 +14,14 @@ FIRST_MS = 1_740_000_000_000
 
 
 def dead_pid() -> int:
-    """The id of a process that has ended."""
+    """The id of an ended process."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
 
 
 def old_runs(project: Project, count: int, size: int = 0, pid: int | None = None) -> list[Path]:
-    """COUNT runs, the oldest first, each of SIZE bytes or a little more."""
+    """COUNT runs, oldest first, each of SIZE bytes or a little more."""
     project.runs.mkdir(parents=True, exist_ok=True)
     gone = pid or dead_pid()
     text = update_run([16_000_000] * 3)
@@ -134,7 +134,7 @@ def test_run_and_profile_remove_old_runs_too(project: Project, command: str) -> 
 
 
 def test_runs_in_a_directory_of_the_user_are_not_removed(project: Project, tmp_path: Path) -> None:
-    """Who says where runs go keeps them, unless a limit is given too."""
+    """A runs directory named by the user is not pruned, unless a limit is given too."""
     paths = old_runs(project, 60)
     where = {"PIANO_RUNS_DIR": project.runs}
     assert "removed" not in record(project, **where).err and all(there(paths))

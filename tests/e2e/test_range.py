@@ -57,7 +57,7 @@ def test_range_of_polls(project: Project, path: Path, flags: tuple[str, ...]) ->
     assert (worker["parks"], worker["parked_ns"], worker["events"]) == (3, 2100 * MS, 15)
     assert data["events"]["count"] == 15 and data["cpu"]["samples"] == 30
     queue, = data["queues"]
-    assert (queue["count"], queue["min"], queue["max"]) == (3, 3, 6)  # 3: what it was when the range began
+    assert (queue["count"], queue["min"], queue["max"]) == (3, 3, 6)  # 3: its value at the beginning of the range
     assert {p["start_ns"] for p in data["longest"]} == {4050 * MS, 5050 * MS, 6050 * MS}
     assert "from 4.0s to 7.0s" in project.piano("report", path, "--polls", *flags).out
 
@@ -66,7 +66,7 @@ def test_range_of_polls(project: Project, path: Path, flags: tuple[str, ...]) ->
 def test_polls_count_where_they_begin_and_waits_are_clipped(project: Project, path: Path) -> None:
     data = polls(project, path, "--from", "2.1s", "--to", "4.1s")
     early, = data["tasks"]
-    # Not that from 2.05 to 2.15, which began before; that from 4.05 to 4.15 as a whole, with all of its samples.
+    # Not the poll from 2.05 to 2.15, because it began earlier. The poll from 4.05 to 4.15 counts as a whole, with all its samples.
     assert (early["polls"], early["total_ns"], early["samples"]) == (2, 200 * MS, 10)
     worker, = data["threads"]
     assert worker["busy_ns"] == (50 + 100 + 50) * MS
@@ -89,7 +89,7 @@ def test_range_of_cpu_samples(project: Project, path: Path) -> None:
     assert by_tid[12]["off_cpu_ns"] == 500 * MS and by_tid[11]["samples"] == 30
     tree = project.json("report", path, "--cpu", "--tree", "--to", "2s")["tree"]
     assert tree["ns"] == 200 * MS
-    # Nothing in it is not the same as nothing recorded.
+    # An empty range differs from a missing instrument.
     assert project.json("report", path, "--cpu", "--from", "9.5s")["threads"] == []
 
 
@@ -111,7 +111,7 @@ def test_range_of_the_heap_is_growth_between_the_nearest_snapshots(project: Proj
     for flag in ("--tree", "--leaks", "--peak"):
         done = project.piano("report", path, "--heap", flag, "--from", "4s", check=False)
         assert done.status == 2 and f"{flag} is of the whole recording" in done.err
-    # With --growth, numbers without a unit are those of snapshots, as ever; with a unit they are times.
+    # With --growth, numbers without a unit are snapshots; with a unit they are times.
     assert project.json("report", path, "--growth", "--from", 2, "--to", 4)["growth"]["from"]["snapshot"] == 2
     assert project.json("report", path, "--growth", "--from", "2s", "--to", "4s")["growth"]["from"]["snapshot"] == 1
 
@@ -126,7 +126,7 @@ def test_range_of_the_overview(project: Project, path: Path) -> None:
     text = project.piano("report", path, "--from", "4s", "--to", "7s").out
     assert "late: 2 polls" in text and "300.0ms on the CPU" in text and "From snapshot 2" in text
     assert project.json("report", path)["run"]["range"] is None
-    # The whole range is the whole recording.
+    # A range of everything gives the whole recording.
     whole, all_of_it = (project.json("report", path, "--polls", *flags) for flags in ((), ("--from", "0", "--to", "end")))
     assert whole["tasks"] == all_of_it["tasks"] and whole["longest"] == all_of_it["longest"]
     assert [{**t, "events": 0} for t in whole["threads"]] == [{**t, "events": 0} for t in all_of_it["threads"]]

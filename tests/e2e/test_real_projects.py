@@ -1,8 +1,8 @@
-"""SQLite and Lua whole, every function chosen, gcc and clang: the same output as without piano.
+"""Whole SQLite and Lua, all functions chosen, gcc and clang: the same output as without piano.
 
-Their sources come from packages that carry them: better-sqlite3 (npm) and lupa (PyPI). Without a
-network these tests are skipped by name. PIANO_TEST_DOWNLOADS names a directory with the two
-archives in it, for machines that have none.
+Their sources come from packages: better-sqlite3 (npm) and lupa (PyPI). Without a
+network these tests are skipped with a reason. PIANO_TEST_DOWNLOADS names a directory with the two
+archives, for machines without a network.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NETWORK_S = 20
 
 
 def shared_dir(factory: pytest.TempPathFactory) -> Path:
-    """One place for all workers of this test run."""
+    """One directory for all workers of this test run."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
@@ -40,7 +40,7 @@ def fetch_sqlite(place: Path) -> Path:
 
 
 def package_index() -> str:
-    """Where pip looks, by pip's own word."""
+    """pip's package index, as pip is configured."""
     ask = ("import os; from pip._internal.models.index import PyPI;"
            "print(os.environ.get('PIP_INDEX_URL') or PyPI.simple_url)")
     done = subprocess.run(["python3", "-c", ask], capture_output=True, text=True, timeout=60)
@@ -75,7 +75,7 @@ def fetched(factory: pytest.TempPathFactory, fetch) -> Path:
 
 
 def extract(archive: Path, pattern: str, into: Path) -> int:
-    """Files of ARCHIVE whose path matches PATTERN, flat, into INTO."""
+    """Copies the files of ARCHIVE whose path matches PATTERN into INTO, without directories."""
     count = 0
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -224,7 +224,7 @@ def test_lua_with_every_function(project: Project, compiler: str,
     assert report.row("main")["calls"] == 1
     assert report.row("luaD_throw")["calls"] >= 2000, "pcall ends by longjmp"
     assert report.row("lua_resume")["calls"] == 3001
-    # a second script through the same program, by piano run
+    # a second script through the same program, with piano run
     assert project.piano("run", "--", "-e", "print(1+1)").out == "2\n"
 
 
@@ -248,7 +248,7 @@ def test_lua_unity_build(project: Project, compiler: str,
 
 
 def test_the_bundled_example(project: Project) -> None:
-    """`make demo` in small: the game of the repository, copied, profiled, with spikes found."""
+    """A small `make demo`: copies the game of the repository, profiles it, and finds its spikes."""
     examples = Path(__file__).resolve().parents[2] / "examples"
     games = [path.parent for path in examples.glob("*/Makefile")]
     if not games:

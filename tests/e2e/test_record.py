@@ -1,4 +1,4 @@
-"""`piano record`: what is refused and why, and that the program notices nothing."""
+"""`piano record`: refused commands with reasons; the program does not notice it."""
 from __future__ import annotations
 
 import os
@@ -22,6 +22,7 @@ from conftest import LIB, LIMIT_S, PIANO, PIANO_WORD, Done, Project, need
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 NOBODY = 65534
 OURS = {"LD_PRELOAD", "PIANO_RECORD", "PIANO_RECORD_PID", "PIANO_HEAP"}
+OF_CHILDREN = {"PIANO_FAMILY_MOST", "PIANO_FAMILY_SIZE"}
 
 HOLDER = r"""
     #include <stdio.h>
@@ -39,14 +40,14 @@ HOLDER = r"""
         return status;
     }
 """
-# So much, without touching it, that the programs before it in a chain are nothing beside it.
+# Memory that is never touched, so that programs earlier in the chain are small compared with it.
 LARGE = HOLDER % "for (int i = 0; i < 1024; i++) held[i] = malloc(1 << 20);"
-# Says that it is ready, then waits for a line; SIGTERM and SIGINT have their usual effect.
+# Prints that it is ready, then waits for a line; SIGTERM and SIGINT have their default effect.
 WAITING = HOLDER % 'printf("%d\\n", getpid()); fflush(stdout); (void)!getchar();'
 
 
 class Header:
-    """The fields of a recording that the tool itself is answerable for."""
+    """The fields of a recording that the tool itself fills in."""
 
     def __init__(self, path: Path):
         data = path.read_bytes()
@@ -79,10 +80,10 @@ def record(project: Project, *words: Any, flags: tuple = ("--heap=64K",), **opti
 
 
 class Running:
-    """`piano record` at work on a program that has said its process id."""
+    """Runs `piano record` with a program that has printed its process id."""
 
     def __init__(self, project: Project, program: Path, *flags: str, env: dict[str, str] | None = None):
-        ours, self.input = os.pipe()  # not Popen's own, which it closes when it waits: the program would go on
+        ours, self.input = os.pipe()  # not Popen's own pipe, which it closes when it waits, so that the program would continue
         self.tool = subprocess.Popen([PIANO, "record", "--heap=64K", *flags, "--", str(program)],
                                      cwd=project.root, env={**project.env, **(env or {})}, stdin=ours,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -90,7 +91,7 @@ class Running:
         self.pid = int(self.tool.stdout.readline())
 
     def end(self) -> tuple[int, str, str]:
-        """Lets the program go on; (status, out, err)."""
+        """Lets the program continue; returns (status, out, err)."""
         try:
             os.write(self.input, b"\n")
             out, err = self.tool.communicate(timeout=LIMIT_S)
@@ -130,7 +131,7 @@ def running(project: Project) -> Iterator[Callable[..., Running]]:
         one.kill()
 
 
-# What the command line may say ---------------------------------------------------------------------
+# Command lines --------------------------------------------------------------------------------------
 
 
 @pytest.mark.tool
@@ -202,7 +203,7 @@ def test_every_form_of_a_rate_is_understood(project: Project, word: str, rate: i
 
 
 def refused(project: Project, *words: Any, says: str, flags: tuple = (), **options: Any) -> Done:
-    """Nothing ran, nothing was left, the reason was said."""
+    """Nothing ran, no file was left, and the message has the reason."""
     done = record(project, *words, flags=flags, check=False, **options)
     assert done.status == 1 and done.out == "", done
     assert re.search(says, done.err), done
@@ -230,7 +231,7 @@ def test_program_in_the_working_directory_gets_a_hint(project: Project) -> None:
 @pytest.mark.tool
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may search every directory")
 def test_a_closed_directory_in_path_hides_nothing(project: Project) -> None:
-    """As after `su`: PATH still has directories of the user before."""
+    """As after `su`: PATH still has the previous user's directories."""
     closed = project.root / "closed"
     closed.mkdir(mode=0)
     path = {"PATH": f"{closed}:/usr/bin:/bin"}
@@ -247,7 +248,7 @@ def test_names_are_made_safe(project: Project) -> None:
 
 
 def test_path_is_searched_as_execvp_does(project: Project) -> None:
-    """A file that may not be run does not hide one that may; an empty part is the working directory."""
+    """A file without execute permission does not hide one that has it; an empty part is the working directory."""
     folders = [project.root / name for name in ("not_run", "a_folder", "good")]
     for folder in folders:
         folder.mkdir()
@@ -312,7 +313,7 @@ def test_program_that_gains_rights(project: Project, mode: int, says: str) -> No
     os.chown(path, NOBODY, NOBODY)
     path.chmod(mode)
     refused(project, path, says=says + ", so the loader lets nothing be loaded")
-    os.chown(path, os.getuid(), os.getgid())  # who gains nothing is let in
+    os.chown(path, os.getuid(), os.getgid())  # allowed, because the user gains no privileges
     path.chmod(mode)
     assert record(project, path).status == 0
     assert Header(only(project)).pid > 0
@@ -321,7 +322,7 @@ def test_program_that_gains_rights(project: Project, mode: int, says: str) -> No
 @AS_ROOT
 @pytest.mark.tool
 def test_program_with_file_capabilities(project: Project) -> None:
-    """Root has them anyway; anybody else gains them."""
+    """Root has these privileges already; other users would gain them."""
     path = project.root / "prog"
     shutil.copy("/bin/true", path)
     if subprocess.run([need("setcap"), "cap_net_raw+ep", str(path)], capture_output=True).returncode != 0:
@@ -358,7 +359,7 @@ def test_libpiano_missing_is_named(project: Project) -> None:
     assert done.status == 1 and done.out == "" and f"libpiano.so is neither in {alone}/lib" in done.err
 
 
-# Where the recording goes -----------------------------------------------------------------------------
+# Place of the recording -------------------------------------------------------------------------------
 
 
 def test_default_place_and_name(project: Project) -> None:
@@ -375,7 +376,7 @@ def test_runs_dir_of_the_environment(project: Project) -> None:
 
 
 def test_named_file_is_relative_to_the_user(project: Project) -> None:
-    """Even when the program goes elsewhere before anything is loaded."""
+    """Even if the program changes its directory before the library is loaded."""
     (project.root / "sub").mkdir()
     done = record(project, "env", "-C", "/", compiled(project, LARGE), flags=("--heap=64M", "--output", "sub/x.rec"))
     assert [p.name for p in (project.root / "sub").iterdir()] == ["x.rec"]
@@ -420,7 +421,7 @@ def test_read_only_directory(project: Project) -> None:
     folder.mkdir()
     folder.chmod(0o555)
     words = (PIANO, "record", "-o", folder / "x.rec", "--", "echo", "ran")
-    if os.geteuid() == 0:  # whom no mode stops
+    if os.geteuid() == 0:  # no mode stops root
         need("chattr")
         project.command("chattr", "+i", folder, check=False)
         if os.access(folder, os.W_OK) and subprocess.run(["touch", folder / "t"], capture_output=True).returncode == 0:
@@ -438,7 +439,7 @@ def test_read_only_directory(project: Project) -> None:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """2 MB, and no more."""
+    """at most 2 MB"""
     place = Path(tempfile.mkdtemp(prefix="piano-disk-"))
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "piano-test", str(place)], capture_output=True)
     if made.returncode != 0:
@@ -460,7 +461,7 @@ def test_disk_that_is_full_before(project: Project, small_disk: Path) -> None:
 
 
 def test_disk_that_gets_full_meanwhile(project: Project, small_disk: Path) -> None:
-    """The program is unharmed, what was recorded is kept, and what is missing is said."""
+    """The program is unharmed, its recording is kept, and losses are reported."""
     program = compiled(project, r"""
         #include <stdio.h>
         #include <stdlib.h>
@@ -486,7 +487,7 @@ def test_limit_on_file_sizes(project: Project) -> None:
     assert done.status == 1 and done.out == "" and "File too large" in done.err, done
 
 
-# The program notices nothing ---------------------------------------------------------------------------
+# Side effects on the program ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how,status", [("return 7", 7), ("abort()", 134), ("raise(SIGKILL)", 137), ("_exit(3)", 3),
@@ -517,7 +518,7 @@ def environment(text: str) -> dict[str, str]:
 def test_environment_is_unchanged_but_for_what_is_documented(project: Project) -> None:
     around = {"ODD": "a b\nc", "PIANO_MAPS": "1", "PIANO_CHILDREN": "1", "LD_PRELOAD": "libm.so.6", "EMPTY": ""}
     plain = environment(project.command("env", "-0", env=around).out)
-    seen = environment(record(project, "env", "-0", env=around).out)
+    seen = environment(record(project, "env", "-0", env=around, flags=("--heap=64K", "--no-children")).out)
     changed = {name for name in plain | seen if plain.get(name) != seen.get(name)}
     assert changed == OURS | {"PIANO_MAPS", "PIANO_CHILDREN"}
     assert "PIANO_MAPS" not in seen and "PIANO_CHILDREN" not in seen
@@ -528,10 +529,11 @@ def test_environment_is_unchanged_but_for_what_is_documented(project: Project) -
     assert int(seen["PIANO_RECORD_PID"]) == Header(only(project)).pid
     more = environment(record(project, "env", "-0", flags=("--maps", "--children")).out)
     assert more["PIANO_MAPS"] == more["PIANO_CHILDREN"] == "1"
+    assert {name: more[name] for name in OF_CHILDREN} == {"PIANO_FAMILY_MOST": "128", "PIANO_FAMILY_SIZE": str(4 << 30)}
 
 
 def test_signals_descriptors_and_directory_are_inherited(project: Project) -> None:
-    """Blocked and ignored signals, open files, umask: as without piano, whatever they are."""
+    """Blocked and ignored signals, open files and umask are as without piano."""
     around = ("bash", "-c", 'umask 027; exec 7</dev/null; exec "$@"', "bash", "env", "--ignore-signal=CHLD",
               "--ignore-signal=USR2", "--block-signal=USR1")
     tool = (PIANO, "record", "--")
@@ -560,7 +562,7 @@ def test_reader_of_stderr_that_ends_does_not_change_the_status(project: Project)
 @pytest.mark.parametrize("words", [("true",), ("./missing",), ("--cpu", "--pid", str(os.getpid()), "--duration", "0.1")],
                          ids=["runs", "missing", "pid"])
 def test_record_works_without_a_reader_of_stderr(project: Project, words: tuple[str, ...]) -> None:
-    """SIGPIPE must not end piano, not even at the first message, which comes before the program is started."""
+    """SIGPIPE must not end piano, not even at its first message before the program starts."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -636,7 +638,7 @@ def test_program_ended_by_a_signal_to_the_tool(project: Project, running: Callab
 
 
 def type_in_terminal(project: Project, key: bytes, *command: Any) -> tuple[int, str]:
-    """Runs COMMAND on a terminal, types KEY when it says `ready`; (status, what was seen)."""
+    """Runs COMMAND on a terminal and types KEY after it prints `ready`; returns (status, output)."""
     try:
         pid, master = pty.fork()
     except OSError as error:
@@ -670,7 +672,7 @@ def type_in_terminal(project: Project, key: bytes, *command: Any) -> tuple[int, 
 
 @pytest.mark.parametrize("key,name", [(b"\x03", "INT"), (b"\x1c", "QUIT")])
 def test_keys_go_to_the_program_once(project: Project, key: bytes, name: str) -> None:
-    """The program is interrupted once, not once by the terminal and once by us; then we finish."""
+    """The program is interrupted once, not a second time by piano; then piano finishes the recording."""
     script = project.write({"counts.sh": f"""
         trap 'n=$((n+1))' {name}
         echo ready
@@ -758,16 +760,18 @@ def test_older_files_of_similar_names_are_left_alone(project: Project) -> None:
     for name in ("x.rec.1", "x.rec.2", "x.rec-1", "x.rec-2.2"):
         assert (project.root / name).read_text() == "old"
     assert len(list(project.root.glob("x.rec*"))) == 5 and "x.rec-" not in done.err
-    # Nor is a whole recording ours because its name would fit.
+    # A complete recording with a matching name is not ours either.
     os.rename(project.root / "x.rec", project.root / "x.rec-7")
     done = record(project, "true", flags=("-o", "x.rec", "--children"))
     assert "x.rec-7" not in done.err and "recording: x.rec (" in done.err
 
 
-def test_children_are_not_recorded_unless_asked(project: Project) -> None:
+def test_children_are_recorded_unless_refused(project: Project) -> None:
     program = compiled(project, HOLDER % "")
-    record(project, "sh", "-c", f"{program}; {program}; true")
+    record(project, "sh", "-c", f"{program}; {program}; true", flags=("--no-children", "--heap=64K"))
     assert len(recordings(project)) == 1
+    record(project, "sh", "-c", f"{program}; {program}; true")
+    assert len(recordings(project)) == 4
 
 
 def test_children_have_recordings_with_children(project: Project) -> None:
@@ -807,12 +811,12 @@ def test_forks_without_exec(project: Project) -> None:
     assert all(h.samples > 0 for h in headers)
     for path in recordings(project):
         path.unlink()
-    record(project, program)
+    record(project, program, flags=("--no-children", "--heap=64K"))
     assert len(recordings(project)) == 1
 
 
 def test_children_in_which_nothing_was_sampled(project: Project) -> None:
-    """Their recordings hold nothing: they go, and are counted."""
+    """Their recordings are empty, so they are removed and counted."""
     done = record(project, "sh", "-c", "for i in 1 2 3 4 5 6; do for k in 1 2 3 4 5; do /bin/true; done; done; :",
                   flags=("--children", "--heap=64M"))
     assert len(recordings(project)) == 1 and "also: " not in done.err
@@ -829,7 +833,7 @@ def test_many_children_are_not_all_listed(project: Project) -> None:
 
 
 def test_program_that_is_never_reached(project: Project) -> None:
-    """env -i takes the library away from what it starts; its own recording is all there is."""
+    """env -i removes the library from the program's environment; only its own recording exists."""
     done = record(project, "env", "-i", compiled(project, HOLDER % ""), flags=("--heap=64M",))
     assert done.out == "held\n" and "nothing was sampled" in done.err and "cannot be recorded" in done.err
 
@@ -840,7 +844,7 @@ def test_record_without_samples_suggests_a_smaller_rate(project: Project) -> Non
 
 
 def test_program_that_leaves_no_recording(project: Project) -> None:
-    """The loader takes no library for a process that may not read it: here, one with the file gone."""
+    """The loader does not load a library that the process may not read; here the file is missing."""
     alone = project.root / "bin"
     alone.mkdir()
     shutil.copy(PIANO, alone / "piano")

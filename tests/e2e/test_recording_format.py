@@ -1,4 +1,4 @@
-"""docs/recording-format.md says every byte; here it is held against the structures the programs are made of."""
+"""Compares docs/recording-format.md, byte by byte, with the structures in the programs."""
 from __future__ import annotations
 
 import re
@@ -12,12 +12,12 @@ from conftest import ROOT
 tool = pytest.mark.tool
 HEADERS = "".join((ROOT / "src/common" / name).read_text() for name in ("recording.h", "events.h"))
 
-# Which structure each heading of the document, or line before a table, is about.
+# The structure that each heading of the document, or line before a table, describes.
 STRUCTURES = {"## Header": "piano__rec_header", "An entry of `fires`": "piano__fired", "`stats`, all u64": "piano__heap_stats",
               "## Chunk header": "piano__chunk", "## 1: module": "piano__module",
               "## 2: stack": "piano__stack", "## 3: totals": "piano__totals", "## 4: live": "piano__live",
               "## 5: snapshot": "piano__snapshot", "An entry, of a stack": "piano__snapshot_entry",
-              "`trace`, of events": "piano__trace", "## 6: thread": "piano__thread_record",
+              "`trace`, of events": "piano__trace", "`family`, counted": "piano__rec_family", "## 6: thread": "piano__thread_record",
               "## 7: events": "piano__events_head", "## 8: sample": "piano__sample", "## 9: name": "piano__name",
               "### Kind 1: a text": "piano__symbol_text", "### Kind 2: a module": "piano__symbol_module",
               "### Kind 3: an address": "piano__symbol_address", "A frame:": "piano__symbol_frame"}
@@ -39,11 +39,11 @@ def documented() -> dict[str, list[tuple[str, int, str]]]:
     return found
 
 
-SIZES = {"u16": 2, "u32": 4, "u64": 8, "f64": 8}
+SIZES = {"u16": 2, "u32": 4, "u64": 8, "i64": 8, "f64": 8}
 
 
 def size_of(kind: str) -> int | None:
-    """Bytes a documented type takes; None for what has no fixed end."""
+    """The size of a documented type; None if it has no fixed size."""
     if kind in SIZES:
         return SIZES[kind]
     array = re.fullmatch(r"(\d+) (bytes|u32)", kind)
@@ -95,7 +95,7 @@ def test_numbers_of_the_document() -> None:
 
 @tool
 def test_every_event_is_documented() -> None:
-    """Codes and kinds of parks by name and number; those of an enum that are in no row would be missing."""
+    """Codes and kinds of parks by name and number; fails if the enum has one that no row has."""
     text = (ROOT / "docs/recording-format.md").read_text()
     events = {(number, name, ", ".join(re.findall(r"F\(\w+, (\w+)\)", fields)))
               for name, number, fields in re.findall(r"^    X\((\w+), (\d+), \w+, (.*)\)", HEADERS, re.M)}

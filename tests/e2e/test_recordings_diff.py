@@ -1,4 +1,4 @@
-"""`piano diff` of two recordings: CPU time by function, polls by task, together with memory; what is noise and what is not."""
+"""`piano diff` of two recordings: CPU time by function, polls by task, together with memory; significant changes and noise."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ __all__ = ["program"]
 
 
 def sampled(project: Project, program: Path, name: str, heap: bool = False, ms: float = 1, **counts: int) -> Path:
-    """COUNTS samples of MS in each of the functions named, called by main."""
+    """COUNT samples of MS in each of the named functions, called by main."""
     rec, s = recording(program, rate=1)
     if heap:
         rec.sample(s.parse, 1000, count=3).sample(s.load, 500)
@@ -43,7 +43,7 @@ def pair(project: Project, program: Path, a: dict[str, Any], b: dict[str, Any]) 
 @pytest.mark.parametrize("before, after, ms, beyond", [
     (100, 150, 1, True), (150, 100, 1, True), (100, 130, 1, False), (1000, 1130, 1, True), (1000, 1100, 1, False),
     (0, 9, 1, True), (0, 8, 1, False), (9, 0, 1, True),
-    (100, 150, 10, True), (4, 6, 25, False),  # the same time from fewer samples is worth less
+    (100, 150, 10, True), (4, 6, 25, False),  # equal time from fewer samples is less certain
 ])
 def test_change_beyond_the_error_of_the_samples_is_significant(project: Project, program: Path, before: int, after: int, ms: float,
                                                  beyond: bool) -> None:
@@ -168,7 +168,7 @@ def test_warnings_are_printed_once_per_recording(project: Project, program: Path
 
 
 def polled(project: Project, name: str, **tasks: list[float]) -> Path:
-    """Polls of each task, so many milliseconds each."""
+    """Polls of each task with the given durations in milliseconds."""
     rec = make.Recording()
     rec.thread(1, "main")
     at = 1.0
@@ -225,7 +225,7 @@ def test_loops_are_matched_without_the_number_of_their_thread(project: Project) 
     assert tasks[0]["p50_significant"] is True
 
 
-# A real one ------------------------------------------------------------------------------------------------
+# A real recording ------------------------------------------------------------------------------------------
 
 
 def test_two_builds_of_one_program_are_compared_by_name(project: Project) -> None:

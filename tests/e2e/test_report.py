@@ -1,4 +1,4 @@
-"""`piano report`: tables for people, JSON for programs, from run files of known content."""
+"""`piano report`: tables for people, JSON for programs, from run files with known contents."""
 from __future__ import annotations
 
 import json
@@ -332,7 +332,7 @@ def test_no_runs_says_what_to_do(project: Project) -> None:
 
 
 def test_million_frames_is_bounded(project: Project) -> None:
-    """Not a timing: a report of 200 000 frames fits into an address space of 1 GB."""
+    """Does not measure time: a report of 200 000 frames fits into an address space of 1 GB."""
     line = ndjson(frame(0, [fn(0, 1, 1000), fn(1, 2, 200)], 1500))
     put_run(project, "1740000000123-77", ndjson(header(["update", "physics"])) + line * 200_000)
     done = project.command("sh", "-c", 'ulimit -v 1048576; exec "$0" report --json', PIANO) \

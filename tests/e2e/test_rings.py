@@ -1,5 +1,5 @@
-"""A ring of events that wraps many times: tasks, workers and threads keep their names, every poll in the ring is read and has
-both of its ends, and what was overwritten is counted to the event. The same after kill -9."""
+"""A ring of events that wraps many times: tasks, workers and threads keep their names, all polls in the ring are read with both
+ends, and the number of overwritten events is exact. The same after kill -9."""
 from __future__ import annotations
 
 import re
@@ -78,7 +78,7 @@ def test_wrapped_ring_keeps_names_and_pairs(project: Project, end: tuple[str, ..
     assert {task["name"] for task in data["tasks"]} == {f"task {i}" for i in range(10)}
     assert sum(task["spawned"] for task in data["tasks"]) == TASKS
     assert {w["name"] for w in data["workers"]} == {"worker 0", "worker 1"}
-    # Pairs: of each thread, at most the first end lacks its begin.
+    # Pairs: only the first end of each thread may lack its begin.
     begun = ended = 0
     for tid in {e.tid for e in r.of("poll_begin")}:
         kinds = [e.what for e in r.of("poll_begin", "poll_end", tid=tid)]
@@ -89,7 +89,7 @@ def test_wrapped_ring_keeps_names_and_pairs(project: Project, end: tuple[str, ..
     assert data["polls"] == begun > 20_000
     assert data["events"]["stray_ends"] == ended - begun <= THREADS
     assert data["events"]["cut"] == 0 and all(task["open"] == 0 for task in data["tasks"])
-    # Counts: what is there and what was overwritten is what was written.
+    # Counts: present and overwritten events add up to the written ones.
     threads = len(r.of("thread"))
     written = 3 * THREADS * polls + TASKS + THREADS + threads
     assert len(r.events) == data["events"]["count"]
@@ -108,7 +108,7 @@ def test_report_leads_with_the_time_the_events_cover(project: Project) -> None:
     for e in r.of("poll_begin"):
         oldest.setdefault(e.tid, e.ns)
     start = r.start_ns
-    # The last one overwritten was the newest of its chunk: less than a chunk before the oldest one there is.
+    # The newest overwritten event was the last of its chunk: less than a chunk before the oldest present one.
     assert covers["from_ns"] <= max(oldest.values()) - start + 1e6
     lines = project.piano("report", "--polls", path).out.splitlines()
     assert re.fullmatch(r"covers the last \S+ of \S+: older events were overwritten", lines[1]), lines
@@ -145,7 +145,7 @@ def test_spawns_beyond_the_log_are_counted_and_said(project: Project) -> None:
 
 
 def test_a_chunk_missing_in_the_middle_cuts_its_polls(project: Project) -> None:
-    """A poll whose end is not there is not joined with the end of a later one."""
+    """A poll without an end is not joined with the end of a later one."""
     program = compile(project, r"""
         int main(void)
         {
@@ -163,7 +163,7 @@ def test_a_chunk_missing_in_the_middle_cuts_its_polls(project: Project) -> None:
     places = [at for at in range(events.HEADER, len(data), events.CHUNK)
               if data[at] == events.EVENTS and data[at + 4] == 1]
     assert len(places) > 4
-    for cut in places[1:-1]:  # each alone, as some of them end in the midst of a poll
+    for cut in places[1:-1]:  # each alone, because some of them end in the middle of a poll
         broken = bytearray(data)
         broken[cut + 4] = 0
         path.write_bytes(broken)
@@ -178,7 +178,7 @@ def test_a_chunk_missing_in_the_middle_cuts_its_polls(project: Project) -> None:
 
 @tool
 def test_old_recordings_have_definitions_among_all_events(project: Project) -> None:
-    """Both ways of writing the same events give the same report: 40 threads, more spawns than one part holds."""
+    """Both encodings of the same events give the same report: 40 threads, more spawns than one part holds."""
     reports = []
     for has_definitions in (False, True):
         rec = make.Recording(ticks_per_ns=2.5)
@@ -219,7 +219,7 @@ def test_damaged_definitions_are_left_out(project: Project) -> None:
     data = bytearray(path.read_bytes())
     at, = (at for at in range(events.HEADER, len(data), events.CHUNK) if data[at] == events.DEFINITIONS)
     first, second = (at + events.CHUNK_HEADER + i * events.PART for i in range(2))
-    data[second + 16:second + 24] = b"\xff" * 8  # it says it holds more than fits
+    data[second + 16:second + 24] = b"\xff" * 8  # claims more bytes than fit
     path.write_bytes(data)
     done = project.json("report", path, "--polls")
     assert done["missing"]["gaps"] >= 1 and done["polls"] == 2

@@ -1,4 +1,4 @@
-"""The run file: the seed's v2 NDJSON, streamed, private, readable however far it got."""
+"""The run file: v2 NDJSON, streamed, private, readable at any point."""
 from __future__ import annotations
 
 import json
@@ -20,7 +20,7 @@ LOOP = BURN + """
     int main(void) { for (int i = 0; i < 40; i++) update(); return 0; }
 """
 
-# Runs N frames, says so, and waits for a byte before it goes on.
+# Runs N frames, prints a message, and waits for a byte before it continues.
 PAUSED = BURN + """
     #include <stdio.h>
     static void update(void) { BURN(3000); }
@@ -172,7 +172,7 @@ def test_kill_9_at_any_time_leaves_a_readable_run(project: Project) -> None:
         child.stdout.close()
         report = project.report()
         update, tiny = report.row("update")["calls"], report.row("tiny")["calls"]
-        # 3 threads may each have one update open and a few tiny calls not yet settled
+        # each of 3 threads may have one open update and a few tiny calls that are not yet final
         assert update > 0 and abs(tiny - 300 * update) <= 3 * 300 + update * 3, (update, tiny)
 
 
@@ -205,7 +205,7 @@ def test_truncation_at_every_byte_of_the_last_frames(project: Project) -> None:
 
 @pytest.mark.tool
 def test_seed_file_as_it_stands_in_the_seed(project: Project) -> None:
-    """The example of the format: no threads, no wall times, no totals."""
+    """The example of the old format: no threads, no wall times, no totals."""
     put_run(project, "1740000000123-12345", ndjson(
         {"format_version": 2, "run_id": "12345_1740000000000", "timestamp_ms": 1740000000123,
          "functions": ["update", "physics_step", "Parser::parse_node"]},

@@ -1,4 +1,4 @@
-"""tests/run itself, on a tree of a few tests: limits, results that are never lost, and nothing left behind."""
+"""tests/run itself, on a tree of a few tests: limits, no lost results, no remaining processes or files."""
 from __future__ import annotations
 
 import os
@@ -68,7 +68,7 @@ class Tree:
         return done.returncode, done.stdout + done.stderr
 
     def left(self) -> list[str]:
-        """What is in the temporary directory, and who runs with it."""
+        """The contents of the temporary directory, and the processes that use it."""
         found = [str(path) for path in self.temp.rglob("*")]
         for entry in Path("/proc").iterdir():
             try:
@@ -168,7 +168,7 @@ def test_retries_are_reported(tree: Tree) -> None:
 
 
 def test_a_program_without_end_is_named(tree: Tree) -> None:
-    """A unit test: what it did until then counts."""
+    """A unit test: its results until then count."""
     (tree.root / "tests" / "unit").mkdir()
     (tree.root / "tests" / "unit" / "test_slow.c").write_text("/* */\n")
     (tree.root / "Makefile").write_text("unit-tests:\n\tmkdir -p build/tests/unit\n"
@@ -177,5 +177,5 @@ def test_a_program_without_end_is_named(tree: Tree) -> None:
     done = subprocess.run([sys.executable, str(tree.root / "tests" / "run"), "unit", "--limit", "3"], env=tree.env, capture_output=True,
                           text=True, timeout=LIMIT_S, check=False)
     assert "FAILED unit: test_slow" in done.stdout and "no end after 3 s" in done.stdout
-    assert done.stdout.rstrip().endswith("2 passed, 1 failed, 0 skipped"), done.stdout  # the build, and `quick`
+    assert done.stdout.rstrip().endswith("2 passed, 1 failed, 0 skipped"), done.stdout  # the build and `quick`
     assert tree.left() == []

@@ -1,4 +1,4 @@
-"""What `piano record` and `piano list` say of a recording is what is in it, however its program ended."""
+"""The messages of `piano record` and `piano list` agree with the recording, however its program ended."""
 from __future__ import annotations
 
 import re
@@ -31,7 +31,7 @@ TURNS = """
 
 def test_events_of_a_killed_program_are_counted(project: Project) -> None:
     program = compile(project, TURNS, *API)
-    for turns in (1, 1000, 60_000):  # the last has full chunks, which are counted as they are filled
+    for turns in (1, 1000, 60_000):  # the last one has full chunks, which are counted as they are filled
         path = project.root / f"{turns}.rec"
         done = project.piano("record", "--events", "-o", path, "--", program, turns, check=False)
         assert done.status == 128 + signal.SIGKILL

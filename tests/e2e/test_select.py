@@ -1,4 +1,4 @@
-"""Which functions are taken: --fn, --exact, --file, --dir, --skip, none of them, and no match."""
+"""Selection of functions: --fn, --exact, --file, --dir, --skip, none of them, and no match."""
 from __future__ import annotations
 
 import pytest
@@ -184,7 +184,7 @@ def test_template_arguments_in_a_pattern(project: Project, pattern: str, want: s
 
 
 def test_functions_never_called_are_known(project: Project) -> None:
-    """Selected and never called: hidden by default, there on request."""
+    """Selected and never called: hidden by default, shown on request."""
     project.write({"m.c": "int idle(void) { return 0; }\nint busy(void) { return 0; }\n"
                           "int main(void) { for (int i = 0; i < 3; i++) busy(); return 0; }\n"})
     project.command(project.build("--", "gcc", "m.c", "-o", "p"))
@@ -199,7 +199,7 @@ def test_name_with_regex_characters_is_plain_text(tree: Project) -> None:
 
 
 def test_a_suggestion_shows_hidden_characters(project: Project) -> None:
-    """C allows some of them in names. Printed as they are, they would reorder or hide text on a terminal."""
+    """C allows some of these characters in names. Printed unchanged, they would reorder or hide text on a terminal."""
     project.write({"m.c": "int upd\u202eate_world(int n) { return n; }\nint main(void) { return 0; }\n"})
     done = project.piano("build", "--skip", "update_world", "--", "gcc", "-w", "m.c", "-o", "p")
     assert "did you mean upd\\u{202e}ate_world?" in done.err and "\u202e" not in done.err, done

@@ -1,5 +1,5 @@
-"""Servers and worker pools as they come, under `piano record` with everything on: the turns that took long are named with the
-function that burned them, and nothing else changes: the same answers, the same end."""
+"""Unmodified servers and worker pools under `piano record` with all instruments: long turns are named with the function that
+used the time, and the servers' answers and ends are unchanged."""
 from __future__ import annotations
 
 import json
@@ -32,7 +32,7 @@ def perf() -> None:
 
 
 class Running(Server):
-    """A server that listens at a socket of the project: alone, or recorded with FLAGS."""
+    """Runs a server that listens at a socket of the project, alone or recorded with FLAGS."""
 
     def __init__(self, project: Project, *command: Any, listens: str, flags: tuple | None = None, name: str = "server.rec"):
         self.project, self.path = project, project.root / name
@@ -57,7 +57,7 @@ def polls(project: Project, path: Path, *flags: str) -> dict[str, Any]:
 
 
 def opens(project: Project, path: Path) -> dict[str, Any]:
-    """A recording with nothing missing in it; its polls."""
+    """A recording without losses; its polls."""
     data = polls(project, path)
     assert data["missing"]["gaps"] == data["missing"]["bad_numbers"] == 0, data["missing"]
     assert not any(data["dropped"].values()), data["dropped"]
@@ -74,17 +74,17 @@ def names(stack: dict[str, Any]) -> list[str]:
 
 
 def burned_by(poll: dict[str, Any], function: str) -> float:
-    """Of the CPU samples in POLL, how many have FUNCTION on their stack."""
+    """The number of CPU samples in POLL with FUNCTION on their stack."""
     inside = sum(s["samples"] for s in poll["stacks"] if function in names(s))
     return inside / poll["samples"] if poll["samples"] else 0.0
 
 
 def ran(poll: dict[str, Any]) -> float:
-    """The share of its time that a poll ran or could have: a CPU that another program has is not its fault."""
+    """The share of its time that a poll ran or waited for a CPU, because other programs may have the CPU."""
     return poll["on_cpu"] + poll["run_queue_ns"] / poll["duration_ns"]
 
 
-# ---- what made a turn long ----
+# ---- causes of long turns ----
 
 def sections(path: str) -> str:
     return subprocess.run([need("readelf"), "-SW", path], capture_output=True, text=True).stdout
@@ -105,7 +105,7 @@ SLOW = {"sortCommandGeneric": ("sort", "numbers", "limit", 0, 1), "keysCommand":
 
 @pytest.mark.timing
 def test_slow_commands_of_redis_are_found(project: Project, perf: None) -> None:
-    """How long each took is known to redis itself: its slow log."""
+    """redis itself knows how long each took: its slow log."""
     fill = "".join(f"rpush numbers {' '.join(str(n * 7919 % 1000003) for n in range(at, at + 500))}\n"
                    f"mset {' '.join(f'a-key-of-some-length:{n} {n}' for n in range(at, at + 500))}\n"
                    for at in range(0, 300_000, 500))
@@ -242,7 +242,7 @@ def test_slow_turns_with_and_without_symbols(project: Project, perf: None, debug
     assert all(ratio > 0.999 for ratio in ratios) and min(ratios) < 1.1, ratios
 
 
-# ---- without harm ----
+# ---- side effects ----
 
 def test_redis_answers_as_without(project: Project) -> None:
     script = ["set a 1", "incr a", "get a", "rpush l 3 1 2", "sort l", "lrange l 0 -1", "hset h f v", "hgetall h", "zadd z 2 b 1 a",
@@ -310,7 +310,7 @@ def test_nginx_is_recorded(project: Project) -> None:
 
 
 def talk(path: Path, lines: list[bytes]) -> bytes:
-    """Everything that the server at PATH says to LINES."""
+    """The answers of the server at PATH to LINES."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(30)
         s.connect(str(path))
@@ -425,7 +425,7 @@ int main(void)
 
 
 def test_each_wait_of_a_thread_pool_is_a_park(project: Project) -> None:
-    """The program counts its waits: as many parks are in the recording, of each thread."""
+    """The program counts its waits: the recording has as many parks of each thread."""
     program = compile(project, POOL)
     alone = project.command(program)
     done = project.piano("record", "-o", "x.rec", "--", program)

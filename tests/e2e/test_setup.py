@@ -1,4 +1,4 @@
-"""tools/setup and tools/build-viewer on systems that are not this one: the programs they ask are made up."""
+"""tools/setup and tools/build-viewer on simulated systems: the programs that they call are scripts."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ BUILD = ["gcc", "g++", "make", "libc6-dev", "libclang-dev", "libelf-dev", "libdw
 
 
 class System:
-    """A directory of commands: what a made-up system has installed, and what its suite has."""
+    """A directory of commands that simulate installed packages and a suite's packages."""
 
     def __init__(self, place: Path):
         self.bin = place / "bin"
@@ -80,7 +80,7 @@ def test_setup_chooses_what_the_suite_has(system: System) -> None:
 
 
 def test_setup_installs_the_sanitizers_of_clang_after_a_build(system: System) -> None:
-    """libclang-dev brings libclang-common-N-dev, which has them only where there is no libclang-rt-N-dev."""
+    """libclang-dev depends on libclang-common-N-dev, which has the runtime libraries only if there is no libclang-rt-N-dev."""
     installed = [*BUILD, "libclang-common-19-dev"]
     names = system.debian(installed, ["libclang-rt-19-dev", "libclang-common-19-dev"]).setup("--list", "test").stdout.split()
     assert "libclang-rt-19-dev" in names and "libclang-common-19-dev" not in names
@@ -95,7 +95,7 @@ def test_setup_without_root_says_the_command(system: System) -> None:
     rest = " ".join([*BUILD[1:], "esbuild"])
     assert done.returncode == 1
     assert f"    su -c 'apt-get install -y --no-install-recommends {rest}'\n" in done.stderr
-    system.command("sudo", "exit 1")  # one that asks for a password
+    system.command("sudo", "exit 1")  # a sudo that asks for a password
     assert f"    sudo apt-get install -y --no-install-recommends {rest}\n" in system.setup("build").stderr
 
 
@@ -125,7 +125,7 @@ def test_setup_on_other_systems(system: System, asks: str, says: str, package: s
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What tools/build-viewer reads, to be changed at will."""
+    """The inputs of tools/build-viewer, for tests that change them."""
     for name in ("viewer/src", "viewer/prebuilt"):
         shutil.copytree(ROOT / name, tmp_path / "tree" / name)
     for name in ("tools/build-viewer", "src/tool/view/tables.def"):
@@ -136,7 +136,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("esbuild", ["", "echo 'invalid target' >&2; exit 1"])
 def test_page_without_esbuild(system: System, tree: Path, esbuild: str) -> None:
-    """esbuild is missing or too old: the build uses the prebuilt page and says so."""
+    """esbuild is missing or too old: the build uses the prebuilt page and prints a message."""
     if esbuild:
         system.command("esbuild", esbuild)
     done = system.run(tree / "tools/build-viewer", "out")
@@ -146,7 +146,7 @@ def test_page_without_esbuild(system: System, tree: Path, esbuild: str) -> None:
 
 
 def test_changed_page_without_esbuild(system: System, tree: Path) -> None:
-    """Never an old page in silence."""
+    """Never uses an outdated page."""
     with open(tree / "viewer/src/main.ts", "a", encoding="utf-8") as out:
         out.write("// changed\n")
     done = system.run(tree / "tools/build-viewer", "out")
@@ -199,7 +199,7 @@ def test_try_suites_says_that_it_needs_root() -> None:
     assert done.returncode == 2 and "need root; type:\n    sudo " in done.stderr, done
 
 
-# try-suites with one step, in a chroot of this system: processes of another user, one of them a daemon that ignores signals.
+# Runs try-suites with one step, in a chroot of this system: processes of another user, one of them a daemon that ignores signals.
 STEP = r"""
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("suites", sys.argv.pop(1))
@@ -237,7 +237,7 @@ def wait_until(is_done, what: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot and mount need root")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_try_suites_leaves_nothing_when_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
-    """The processes of a normal user end too: one that changes its user loses the signal of `unshare --kill-child`."""
+    """The processes of a normal user end too, although a process that changes its user loses the signal of `unshare --kill-child`."""
     if subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no new mount and pid namespaces here")
     commands = tmp_path / "bin"

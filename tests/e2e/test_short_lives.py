@@ -1,5 +1,5 @@
-"""CPU samples of threads and processes that live shorter than the time between two samples: their sum is the CPU time that the
-kernel counted, with perf events of CPUs or of threads, and with timers in the program. And what is said when samples are missing."""
+"""CPU samples of threads and processes that are shorter than the sampling period: their sum is the CPU time that the
+kernel counted, with perf events of CPUs or of threads, and with timers in the program. Also the messages about missing samples."""
 from __future__ import annotations
 
 import math
@@ -20,7 +20,8 @@ PERIOD = 10**9 // 99
 PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may sample whole CPUs")
 
-# One life burns NS in functions with a quarter and three quarters of it, as a thread or as a process.
+# One thread or process burns about NS in two functions, a quarter and three quarters of it. Lengths are random: lives of equal
+# length can run in step with the kernel's ticks, so that every tick meets the same function (docs/record.md).
 LIVES = r"""
     #include <pthread.h>
     #include <stdio.h>
@@ -51,10 +52,10 @@ LIVES = r"""
     }
     int main(int argc, char **argv)
     {
-        long lives = atol(argv[2]);
-        ns = atol(argv[3]);
+        long lives = atol(argv[2]), mean = atol(argv[3]);
         for (long i = 0; i < lives; i++) {
             pthread_t t;
+            ns = mean / 2 + (long)((double)mean * rand() / RAND_MAX);
             if (argv[1][0] == 't') {
                 pthread_create(&t, NULL, live, NULL);
                 pthread_join(t, NULL);
@@ -85,10 +86,10 @@ def record(project: Project, *command: object, before: tuple = (), flags: tuple 
 
 
 def check_sum(rec: Recording, done: Done) -> None:
-    """The samples represent the CPU time that the program counted, within 95 % of a Poisson process and what it uses before the
-    first sample and after the last line it prints."""
+    """The samples represent the CPU time that the program counted, within 95 % of a Poisson process plus the time before the
+    first sample and after the last line of output."""
     used, sampled = int(done.out) * 1000, sum(s.value for s in rec.kind(CPU))
-    # A tenth for the hundred microseconds in which the kernel makes and ends a thread: there the program does not sample itself.
+    # A tenth more for the hundred microseconds in which the kernel starts and ends a thread, which the program cannot sample.
     half = 1.96 * math.sqrt(used * PERIOD) + 2 * PERIOD
     assert used - half - (0.12 * used if rec.source == 3 else 0) < sampled < used + half, (sampled / used, half / used, done)
     assert "cover" not in done.err, done
@@ -119,7 +120,7 @@ def test_samples_of_cpus_add_up_for_short_lives(project: Project, kind: tuple) -
 @pytest.mark.timing
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_samples_of_threads_add_up_for_short_lives(project: Project, kind: tuple) -> None:
-    """A user who may not sample whole CPUs: each thread is sampled by itself, and the rest of its time is known when it ends."""
+    """A user who may not sample whole CPUs: each thread is sampled separately, and the rest of its time is known when it ends."""
     deny = compiled(project, DENY_CPUS, name="deny")
     rec, done = record(project, compiled(project, LIVES), *kind, before=(deny,))
     used, sampled = int(done.out) * 1000, sum(s.value for s in rec.kind(CPU))
@@ -151,21 +152,21 @@ def test_doctor_says_what_is_missing_for_short_threads(project: Project) -> None
     assert text not in project.piano("doctor", check=False).out
 
 
-# What the samples cover ------------------------------------------------------------------------------------
+# Coverage of the samples -----------------------------------------------------------------------------------
 
 
 COVER = r"samples cover (\d+\.\d)% of (\d+\.\d+)(m?)s"
 
 
 def covered(text: str) -> tuple[float, float] | None:
-    """(share in percent, seconds), where TEXT says it."""
+    """(share in percent, seconds) from TEXT."""
     found = re.search(COVER, text)
     return found and (float(found[1]), float(found[2]) / (1000 if found[3] else 1))
 
 
 def test_missing_samples_are_said_everywhere(project: Project) -> None:
     """A program that blocks the signal of its timers for most of its time: `record`, the report, its JSON, the overview and the
-    page say how much the samples cover."""
+    page show how much of the time the samples cover."""
     deny = compiled(project, DENY, name="deny")
     program = compiled(project, WORK + r"""
         #include <signal.h>
@@ -208,7 +209,7 @@ def test_nothing_is_said_when_the_samples_are_complete(project: Project, how: st
 @PERF
 @pytest.mark.parametrize("by", ["cpu", "thread"])
 def test_attach_compares_with_the_time_of_the_process(project: Project, by: str) -> None:
-    """Two threads that run for long, one of which starts short ones, were there before."""
+    """Two long threads, one of which starts short ones, existed before."""
     before = (compiled(project, DENY_CPUS, name="deny"),) if by == "thread" else ()
     program = compiled(project, WORK + r"""
         #include <pthread.h>
@@ -240,7 +241,7 @@ def test_attach_compares_with_the_time_of_the_process(project: Project, by: str)
 
 
 def test_program_without_a_sample_is_told_what_it_used(project: Project) -> None:
-    """The old text was wrong for hundreds of short threads: it called seconds of CPU time less than a period."""
+    """The old message was wrong for hundreds of short threads: it called seconds of CPU time less than a period."""
     deny = compiled(project, DENY, name="deny")
     for i in range(5):
         rec, done = record(project, "true", before=(deny,))
@@ -250,12 +251,12 @@ def test_program_without_a_sample_is_told_what_it_used(project: Project) -> None
     assert used, done
 
 
-# Samples that cannot be taken ------------------------------------------------------------------------------
+# Impossible samples ----------------------------------------------------------------------------------------
 
 
 @PERF
 def test_failed_sampling_is_said_at_the_end_and_in_reports(project: Project) -> None:
-    """The kernel says that it can sample, and then opens no event of the program."""
+    """The kernel reports that it can sample, but then opens no event of the program."""
     deny = compiled(project, DENY_LATER, name="deny")
     program = compiled(project, WORK + "int main(void) { char *p = malloc(1000); a(10000000); return p == 0; }")
     for flags in ("--cpu",), ("--cpu", "--heap=1"):

@@ -1,4 +1,4 @@
-"""Which frame of a stack is the site, and who is shown as its caller."""
+"""Which frame of a stack is the site, and which function is shown as its caller."""
 from __future__ import annotations
 
 import os
@@ -15,7 +15,7 @@ import heaps
 from conftest import PIANO, Project, need
 from made import MB, make, put, tool
 
-# Several ways to one site ------------------------------------------------------------------------
+# Several paths to one site -----------------------------------------------------------------------
 
 WAYS = """\
 extern void *malloc(unsigned long); char *sink;
@@ -93,7 +93,7 @@ def test_a_node_of_the_tree_has_the_line_of_its_heaviest_call(project: Project) 
     assert light == 4 and heavy != 4
     assert [(n["function"], n["line"], n["bytes"]) for n in data["tree"]["children"]] == [("main", heavy, 1010)]
 
-# Whose code --------------------------------------------------------------------------------------
+# Owner of the code -------------------------------------------------------------------------------
 
 RUST = "/rustc/0123456789012345678901234567890123456789/library"
 CARGO = "/home/u/.cargo/registry/src/index.crates.io-1cd6/tokio-1.0/src/x.rs"
@@ -180,7 +180,7 @@ def test_library_frames_are_skipped_aloud_and_can_be_seen(project: Project) -> N
     assert "own code" not in project.piano("report", path, "--heap", "--no-skip").out
 
 
-# Wrappers that are not known by name --------------------------------------------------------------
+# Unknown wrappers ---------------------------------------------------------------------------------
 
 USERS = "".join(f"N void use{i}(void) {{ char *p = mem_get({100 * (i + 1)} + {i}); p[1] = 1; node_new()->x[1] = 2; }}\n"
                 for i in range(12))
@@ -206,7 +206,7 @@ POOL = """
 
 
 def test_a_function_that_only_passes_sizes_on_is_a_wrapper(project: Project) -> None:
-    """mem_get hands out blocks of any size to twelve functions; node_new makes one kind of block for the same twelve."""
+    """mem_get returns blocks of any size to twelve functions; node_new makes one kind of block for the same twelve."""
     program = heaps.compile(project, POOL)
     _, heap = heaps.record(project, program)
     held = {p["function"]: p["live_bytes"] for p in heap["places"] if p["function"].startswith("use")}
@@ -282,7 +282,7 @@ fn main() {
 
 
 def rustc(folder: Path, *arguments: str) -> None:
-    """With the environment of the user: a project's own has no toolchain."""
+    """With the user's environment, because the project's has no toolchain."""
     found = shutil.which("rustc") or shutil.which("rustc", path=str(Path.home() / ".cargo" / "bin"))
     if not found or subprocess.run([found, "-vV"], capture_output=True).returncode != 0:
         pytest.skip("rustc is not installed, or has no toolchain")
@@ -317,7 +317,7 @@ def test_sites_of_perl_are_not_its_allocator(project: Project) -> None:
 
 
 def test_sites_of_python_are_not_in_the_standard_library(project: Project) -> None:
-    """json.loads allocates in json/decoder.py; the line of one's own that called it is the site."""
+    """json.loads allocates in json/decoder.py; the site is the user's line that called it."""
     need("python3")
     project.write({"app.py": "import json\n\ndef load(n):\n    text = '[' + ','.join(['\"x%d\"' % i for i in range(n)]) + ']'\n"
                              "    return json.loads(text)  # here\n\nkept = load(200000)\n"})
@@ -351,7 +351,7 @@ def test_sites_of_gcc_are_not_its_allocators(project: Project) -> None:
 
 
 def test_sites_of_postgres_are_not_its_memory_contexts(project: Project) -> None:
-    """A single-user server: it must not be root."""
+    """A single-user server must not run as root."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not found:
         pytest.skip("postgres is not installed")

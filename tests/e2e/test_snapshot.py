@@ -1,4 +1,4 @@
-"""Snapshots of a program that is being recorded: by the clock, by a signal, by `piano snapshot`."""
+"""Snapshots of a program that is being recorded: by a timer, by a signal, by `piano snapshot`."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ from test_record import (AS_ROOT, NOBODY, WAITING, Header, Running, compiled, on
 
 
 def until(what: Callable[[], Any], limit: float = 20) -> Any:
-    """What WHAT says as soon as that is true of it."""
+    """Returns the result of WHAT as soon as it is true."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         got = what()
@@ -95,7 +95,7 @@ def test_snapshots_of_what_a_process_becomes_and_of_children(project: Project) -
 
 
 def test_a_flood_of_snapshots_is_bounded(project: Project, running: Callable[..., Running]) -> None:
-    """Asked for 200 000 times by a signal and 300 times by a command: no chunk each, and the program goes on."""
+    """Requested 200 000 times by a signal and 300 times by a command: not one chunk each, and the program continues."""
     one = running("--snapshot-every", "0.01")
     path = only(project)
     for _ in range(200_000):
@@ -160,7 +160,7 @@ def test_snapshot_of_another_users_process(project: Project) -> None:
 @AS_ROOT
 @pytest.mark.tool
 def test_snapshot_of_a_process_that_hides(project: Project) -> None:
-    """It is his own, so to become root is not the answer."""
+    """The recording belongs to the user, so the message does not suggest root."""
     user = [need("setpriv"), "--reuid", str(NOBODY), "--clear-groups"]
     hidden = subprocess.Popen([*user, "/usr/bin/python3", "-c", "import ctypes, sys; print(ctypes.CDLL(None).prctl(4, 0), "
                                "flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -205,7 +205,7 @@ def test_snapshot_of_a_child_that_is_not_recorded(project: Project) -> None:
             return 0;
         }
     """)
-    one = Running(project, program)
+    one = Running(project, program, "--no-children")
     try:
         no_snapshot(project, one.pid, "not recorded itself|is not being recorded")
         assert one.end()[0] == 0

@@ -1,4 +1,4 @@
-"""Names of code that has none."""
+"""Names of code without symbols."""
 from __future__ import annotations
 
 import json
@@ -9,7 +9,7 @@ from conftest import Project
 
 
 def test_calls_of_a_stripped_function_have_one_name(project: Project) -> None:
-    """By the unwind tables, which stay: `prog+0xbeginning`, from wherever in the function the call is."""
+    """From the unwind tables, which are kept: `prog+0xbeginning`, for a call at any place in the function."""
     project.write({"prog.c": """
         #include <stdlib.h>
         static __attribute__((noinline)) int hidden(int n)
@@ -30,7 +30,7 @@ def test_calls_of_a_stripped_function_have_one_name(project: Project) -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_the_inlined_half_of_a_probe_is_its_function(project: Project, compiler: str) -> None:
-    """Half of the time of such a loop goes to the probe; no part of it is shown as a function of the program."""
+    """Half of such a loop's time is spent in the probe; no part of it is shown as a function of the program."""
     program = project.cc("""
         static volatile unsigned sink;
         static unsigned tiny(unsigned x) { return x * 3 + 1; }
@@ -40,7 +40,7 @@ def test_the_inlined_half_of_a_probe_is_its_function(project: Project, compiler:
     report = project.json("report", "--cpu", "--all", "out.rec")
     names = {row["name"]: row for row in report["functions"]}
     assert not [name for name in names if name.startswith(("__piano_begin", "__piano_leave"))], names
-    # How many calls are timed, in libpiano.so, depends on the noise of the machine.
+    # The number of timed calls, in libpiano.so, depends on the noise of the machine.
     samples = sum(row["samples"] for row in report["functions"] if row["module"] == program.name)
     assert names["tiny"]["samples"] + names["main"]["samples"] > 0.9 * samples > 0
     folded = project.piano("export", "out.rec", "--format", "collapsed").out

@@ -1,4 +1,4 @@
-"""The moving picture of README.md: what tools/make-terminal-svg.py draws, and that the one in docs/images is up to date."""
+"""The animation of README.md: the output of tools/make-terminal-svg.py, and that the one in docs/images is up to date."""
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Threads: names, exited ones kept, thousands of short ones, and who started them."""
+"""Threads: names, ended threads, thousands of short ones, and their creators."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""The crate for Tokio, in integrations/tokio: what its hooks say is what the tasks did. It is built here once, into build/tokio, by
-whatever cargo there is; without one, or without the crates it needs, nothing can be tested."""
+"""The crate for Tokio, in integrations/tokio: the events of its hooks agree with the tasks. It is built once, into build/tokio, with
+any available cargo. Without cargo or the needed crates, these tests are skipped."""
 from __future__ import annotations
 
 import json
@@ -20,14 +20,14 @@ TARGET = ROOT / "build" / "tokio"
 RUST = re.search(r'^rust-version = "(\d+)\.(\d+)"', (CRATE / "Cargo.toml").read_text(), re.M).groups()
 BUILD_LIMIT_S, FETCH_LIMIT_S = 400, 60
 REQUESTS, CLIENTS = 80, 4
-# What is too long for a task, and how often the service does it.
+# The long operations of the service, and how often it does them.
 LONG = {"read_configuration": 5, "rebuild_index": 3}
 
 
 # ---- building ----
 
 def tool(name: str) -> str:
-    """The path of NAME, from PATH or where rustup puts it; or a named skip."""
+    """The path of NAME, from PATH or from rustup's directory; or a named skip."""
     found = shutil.which(name) or shutil.which(name, path=str(Path.home() / ".cargo" / "bin"))
     if found is None:
         pytest.skip(f"{name} is not installed")
@@ -52,7 +52,7 @@ def works(done: subprocess.CompletedProcess | None) -> bool:
 
 @pytest.fixture(scope="session")
 def cargo() -> str:
-    """A cargo that has all it needs here. Whatever is missing is the machine's, and a skip."""
+    """A cargo with all that it needs here, or a skip with the missing part."""
     found = tool("cargo")
     version = run(tool("rustc"), "-vV", limit=30)
     numbers = re.search(r"^release: (\d+)\.(\d+)", version.stdout, re.M) if works(version) else None
@@ -63,7 +63,7 @@ def cargo() -> str:
     host = re.search(r"^host: (\S+)", version.stdout, re.M).group(1)
     if not host.endswith("-linux-gnu"):
         pytest.skip(f"rustc builds for {host}, where libpiano cannot be loaded")
-    # What was fetched before needs no registry.
+    # Fetched crates need no registry.
     if not works(run(found, "fetch", "--offline", "--target", host, limit=FETCH_LIMIT_S)) and \
             not works(run(found, "fetch", "--target", host, limit=FETCH_LIMIT_S)):
         pytest.skip("the crates are not here, and cargo cannot fetch them: its registry is not reachable")
@@ -71,7 +71,7 @@ def cargo() -> str:
 
 
 def build(cargo: str, folder: Path, *which: str, **more: str) -> Path:
-    """Where the programs are. Cargo has a lock on the folder: of two that build, the second finds it done."""
+    """The directory of the programs. Cargo locks it: the second of two builds finds it up to date."""
     done = run(cargo, "build", "--offline", *which, "--target-dir", str(folder), limit=BUILD_LIMIT_S, **more)
     assert works(done), done.stdout if done else f"no end after {BUILD_LIMIT_S} s"
     return folder / "debug" / "examples"
@@ -91,7 +91,7 @@ def stable_programs(cargo: str) -> Path:
 # ---- reading ----
 
 def record(project: Project, *words: Any) -> tuple[dict[str, Any], str]:
-    """`report --polls` of a recording, and what the program said."""
+    """`report --polls` of a recording, and the program's output."""
     recording = project.root / "r.rec"
     recording.unlink(missing_ok=True)
     done = project.piano("record", *words[:words.index("--")], "-o", recording, *words[words.index("--"):])
@@ -148,7 +148,7 @@ def test_every_task_of_the_service_by_its_place(project: Project, programs: Path
     assert {name: (task["spawned"], task["ended"]) for name, task in tasks.items()} == {
         "configuration": (1, 1), "index": (1, 1), "accept": (1, 1), "serve": (CLIENTS, CLIENTS),
         "client": (CLIENTS, CLIENTS), "main": (1, 1)}
-    # Each sleeps or yields after what it does, and is polled once more to end.
+    # Each sleeps or yields afterwards, and is polled once more to end.
     assert tasks["configuration"]["polls"] == LONG["read_configuration"] + 1
     assert tasks["index"]["polls"] == LONG["rebuild_index"] + 1
     assert tasks["configuration"]["long"] >= LONG["read_configuration"]
@@ -163,7 +163,7 @@ def test_every_task_of_the_service_by_its_place(project: Project, programs: Path
 
 @pytest.mark.timing
 def test_long_polls_have_their_stacks(project: Project, programs: Path) -> None:
-    """A call that waits is where it waits, and one that computes is where it computes."""
+    """A blocking call is found where it blocks, and a long computation where it computes."""
     refused = perf_refused()
     if refused:
         pytest.skip(f"perf events are refused here: {refused}")
@@ -200,7 +200,7 @@ def becomes(project: Project, programs: Path, *words: str, record: tuple[str, ..
 
 def test_what_becomes_of_cpu_profiling(project: Project, programs: Path) -> None:
     assert becomes(project, programs, "timers", "99") == ["Sampling(Timers)", "Elsewhere", "Sampling(Timers)"]
-    # Perf, or what there is in its place.
+    # perf, or its replacement.
     for word, source in (("clock", "SwCpuClock"), ("cycles", "HwCpuCycles")):
         first, second, third = becomes(project, programs, word, "99")
         assert first == third and second == "Elsewhere"
@@ -233,13 +233,13 @@ def test_wakes_come_before_polls(project: Project, programs: Path) -> None:
             woken.discard(e.fields[0])
         elif e.what == "task_end":
             ended.add(e.fields[0])
-    # One that comes in the instant between Tokio's start of a poll and ours is not told.
+    # A wake between Tokio's start of a poll and ours is not recorded.
     assert again > 2 * REQUESTS and without <= again / 50
     assert traced <= ended
 
 
 def test_a_wake_is_told_once(project: Project, programs: Path) -> None:
-    """Not of a task that is gone; and of more tasks at once than the crate has places for."""
+    """Wakes of ended tasks are not recorded. Also tests more tasks at once than the crate has slots."""
     _, said = record(project, "--events", "--", programs / "wakers")
     assert said == "done\n"
     r = load(project.root / "r.rec")
@@ -256,12 +256,12 @@ def test_a_wake_is_told_once(project: Project, programs: Path) -> None:
     assert wakes == {"late": 1, "often": 1, "many": int(many)}
 
 
-# ---- every way to a task ----
+# ---- all ways to spawn a task ----
 
 POLLS = {"plain": 3, "traced": 3, "set": 2, "aborted": 1, "panics": 1, "blocking": 1, "moving": 1, "moved": 1, "last": 1,
          "local": 3, "one": 2, "foreign": 3}
 WOKEN = {"traced": 2, "set": 1, "local": 2, "foreign": 2}
-# Without the hooks, what this crate does not spawn is not seen, and a thread is a worker when it parks.
+# Without the hooks, tasks that this crate does not spawn are not recorded, and a thread becomes a worker when it parks.
 HOOKED = {"plain", "one"}
 
 
@@ -273,7 +273,7 @@ def kinds(project: Project, program: Path, seen: set[str]) -> dict[str, Any]:
     assert set(lines) == set(POLLS) | {"first", "second"}
     found = {name: rows[line] for name, line in lines.items() if line in rows}
     assert set(found) == seen | {"first", "second"}
-    # Tokio drops what was aborted by one more poll, unless it was still in the first.
+    # Tokio drops an aborted task in one more poll, unless it was still in its first one.
     assert {name: found[name]["polls"] for name in seen - {"aborted"}} == {name: POLLS[name] for name in seen - {"aborted"}}
     assert found["aborted"]["polls"] in (1, 2)
     assert {name: found[name]["woken"] for name in seen} == {name: WOKEN.get(name, 0) for name in seen}
@@ -286,7 +286,7 @@ def kinds(project: Project, program: Path, seen: set[str]) -> dict[str, Any]:
 def test_every_way_to_a_task(project: Project, programs: Path) -> None:
     report = kinds(project, programs / "kinds", set(POLLS))
     workers = report["workers"]
-    # The worker moves to another thread, and the thread of a runtime of one thread is its worker.
+    # The worker moves to another thread, and the thread of a current-thread runtime is its worker.
     assert [worker["name"] for worker in workers] == ["tokio worker 0"] * 2 + ["tokio worker 0 of runtime 2"]
     assert len({worker["tid"] for worker in workers}) == 3
     r = load(project.root / "r.rec")
@@ -301,7 +301,7 @@ def test_without_unstable(project: Project, stable_programs: Path) -> None:
 def test_without_piano(project: Project, programs: Path, stable_programs: Path) -> None:
     for folder in (programs, stable_programs):
         assert project.command(folder / "kinds").out == "done, not told\n"
-    # Loaded, and nothing to be recorded.
+    # libpiano is loaded, but nothing is recorded.
     assert project.command(programs / "kinds", env={"LD_PRELOAD": PRELOAD}).out == "done, told\n"
     assert not list(project.root.glob("**/*.rec"))
 
@@ -350,7 +350,7 @@ def test_metrics_without_piano(project: Project, programs: Path) -> None:
     assert project.command(programs / "metrics").out == "0\n"
 
 
-# ---- the text ----
+# ---- the documentation ----
 
 def test_the_document_shows_what_the_service_has() -> None:
     text = (ROOT / "docs" / "tokio.md").read_text()
@@ -364,7 +364,7 @@ def test_the_document_shows_what_the_service_has() -> None:
 
 
 def test_versions_are_exact() -> None:
-    """There is no lock file, since its lines name a host."""
+    """There is no lock file, because its lines name a host."""
     manifest = (CRATE / "Cargo.toml").read_text()
     pins = re.search(r"^\[dev-dependencies\]\n((?:[\w-]+ = .*\n)+)", manifest, re.M).group(1).splitlines()
     assert len(pins) > 5 and all(re.search(r'"=\d+\.\d+\.\d+"', line) for line in pins)
@@ -377,7 +377,7 @@ def test_it_is_formatted(cargo: str) -> None:
 
 
 def test_the_crate_can_be_packaged(cargo: str) -> None:
-    """What `cargo publish` would send: the sources, the licence, nothing of this folder's builds."""
+    """The files that `cargo publish` would send: sources and licence, no build products."""
     assert "publish = false" not in (CRATE / "Cargo.toml").read_text()
     done = run(cargo, "package", "--offline", "--allow-dirty", "--no-verify", "--list", limit=FETCH_LIMIT_S)
     assert works(done), done
@@ -387,5 +387,5 @@ def test_the_crate_can_be_packaged(cargo: str) -> None:
 
 
 def test_the_crate_has_the_licence_of_piano() -> None:
-    """A crate is packaged without what is above its folder, so the licence is there twice."""
+    """The package of a crate contains no file above its directory, so the licence is there twice."""
     assert (CRATE / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()

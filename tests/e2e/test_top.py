@@ -1,4 +1,4 @@
-"""`piano top`: what it shows of programs with known figures, its keys, and how it ends."""
+"""`piano top`: its figures of programs with known ones, its keys, and how it ends."""
 from __future__ import annotations
 
 import json
@@ -15,10 +15,11 @@ import pytest
 
 from conftest import LIMIT_S, PIANO, Project
 from screens import ENTER, LEAVE, Screen
+from test_attach import skip_if_refused
 
 ROUNDED = 5e-7  # JSON has six decimals
 # Each turn waits 10 ms, burns three parts in `hot` and one in `cool`, and keeps one block of 64 KB.
-# Turn 12 is long. It runs until its deadline, or until it is told to end.
+# Turn 12 is long. It runs until its deadline, or until it gets the command to end.
 SOURCE = """
 #define _GNU_SOURCE
 #include <poll.h>
@@ -76,7 +77,7 @@ def column(s: Screen, title: str) -> dict[str, str]:
     """The cells of a column by the name of the function, the site or the thread."""
     titles = s.titles()
     if title not in titles:
-        return {}  # of another tab, while this one is drawn
+        return {}  # rows of another tab, while the screen is being drawn
     name = next(i for i, t in enumerate(titles) if t in ("Function", "Site", "Thread", "Task"))
     return {row[name]: row[titles.index(title)] for row in s.table() if len(row) >= len(titles) - 1 and len(row) > name}
 
@@ -88,7 +89,7 @@ def readings(project: Project, *words: Any, check: bool = True) -> list[dict[str
 
 
 def readings_until(project: Project, wanted: Callable[[dict[str, Any]], Any], *words: Any) -> list[dict[str, Any]]:
-    """All readings; once one is as WANTED, `piano top` is asked to end."""
+    """All readings. Once one satisfies WANTED, `piano top` is asked to end."""
     top = subprocess.Popen([PIANO, "top", "--json", "--interval", "0.2", *map(str, words)], cwd=project.root, env=project.env, stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL, text=True)
     got: list[dict[str, Any]] = []
@@ -122,7 +123,7 @@ def sampled(project: Project, program: Path) -> None:
 
 @pytest.fixture
 def recorded(project: Project, program: Path) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """A `piano record` that runs until the test ends it."""
+    """Runs `piano record` until the test ends it."""
     file = project.root / "run.rec"
     process = subprocess.Popen([PIANO, "record", "--heap=1", "--cpu=500", "--events", "-o", file, program, "600"], cwd=project.root, env=project.env,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -162,7 +163,7 @@ def test_last_reading_equals_the_reports(project: Project, program: Path) -> Non
 
 
 def test_readings_of_a_running_program_add_up_to_the_report(project: Project, recorded: Any) -> None:
-    """Only new samples are read; their sums are those of a report that reads all."""
+    """Only new samples are read; their sums equal those of a report that reads all."""
     process, file = recorded
     command = [PIANO, "top", "--json", "--interval", "0.2", str(file)]
     end = time.monotonic() + LIMIT_S
@@ -182,7 +183,7 @@ def test_readings_of_a_running_program_add_up_to_the_report(project: Project, re
         report = project.json("report", "--cpu", file)
         assert sums(seen[-1]) == {f["name"]: (f["self_ns"], f["off_cpu_ns"], f["samples"]) for f in report["functions"]}
         assert seen[-1]["live_bytes"] == project.json("report", "--heap", file)["live_bytes"]
-        # Rates are of one reading: as shares of its time they are the difference of the sums.
+        # Rates belong to one reading: the difference of the sums, as a share of the time.
         for before, after in zip(seen[1:6], seen[2:6]):
             old = {f["name"]: f["self_ns"] for f in before["functions"]}
             for f in after["functions"]:
@@ -371,7 +372,7 @@ def test_program_that_replaces_itself_is_followed(project: Project, program: Pat
     assert got[-1]["live_bytes"] == project.json("report", "--heap", "out.rec")["live_bytes"]
 
 
-# ---- what to show ----
+# ---- choice of the recording ----
 
 
 def test_process_that_is_recorded_is_followed(project: Project, recorded: Any) -> None:
@@ -388,6 +389,30 @@ def test_process_that_runs_is_sampled(project: Project, program: Path, sampled: 
         got = readings_until(project, is_hot, "--cpu=500", process.pid)
         assert got[-1]["state"] == "exited" and got[-1]["pid"] == process.pid, "the recording has ended"
         assert got[-1]["live_bytes"] is None or got[-1]["live_bytes"] >= 0, "what is not recorded is not 0"
+        assert process.poll() is None, "it goes on"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_process_that_runs_shows_memory_polls_and_functions(project: Project, program: Path) -> None:
+    """All that a program shows that `piano top` starts: the library is brought into the process."""
+    process = subprocess.Popen([program, "600"], stdout=subprocess.DEVNULL)
+
+    def has_all(reading: dict[str, Any]) -> bool:
+        return bool(reading["state"] == "running" and reading["places"] and reading["polls"] and reading["longest"] and
+                    reading["growth_per_minute"] and reading["live_bytes"] > 20 * 65536)
+    try:
+        done = project.command(PIANO, "record", "--heap", "--pid", process.pid, "--duration", "0.01", "-o", "try.rec", check=False)
+        skip_if_refused(done.err)
+        got = readings_until(project, has_all, "--heap=1", "--events", "-o", "x.rec", process.pid)
+        assert got[-1]["state"] == "exited" and got[-1]["pid"] == process.pid, "the recording has ended"
+        shown = next(reading for reading in got if has_all(reading))
+        place = next(p for p in shown["places"] if p["name"] == "keep_block")
+        assert place["live_bytes"] == 65536 * place["live_objects"] > 0 and shown["growth_per_minute"] > 0
+        assert shown["functions"] is None, "the CPU was not asked for"
+        assert "poll loop of turner" in shown["longest"][0]["task"]
+        assert got[-1]["live_bytes"] == project.json("report", "--heap", "x.rec")["live_bytes"]
         assert process.poll() is None, "it goes on"
     finally:
         process.kill()
@@ -439,7 +464,7 @@ def test_hostile_names_are_inert(project: Project, program: Path) -> None:
     evil = project.root / "a\x1b[31m\u202eb"
     evil.write_bytes(program.read_bytes())
     evil.chmod(0o755)
-    with screen(project, "--interval", "0.2", evil, 600, "t\x1b]0;x\x07") as s:  # the screen refuses what it does not know
+    with screen(project, "--interval", "0.2", evil, 600, "t\x1b]0;x\x07") as s:  # the screen fails at unknown sequences
         s.until(lambda s: "running" in s.lines[0] and "\\x1b" in s.lines[0])
         s.press("4")
         s.until(lambda s: any("t\\x1b]0;x\\x07" in line for line in s.lines))

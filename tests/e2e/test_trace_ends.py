@@ -1,8 +1,9 @@
-"""How a recording with everything on begins and ends: programs that end at once, that never do, and that are many."""
+"""Beginning and end of a recording with all instruments: programs that end at once, programs that never end, and many programs."""
 from __future__ import annotations
 
 import re
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ int main(void)
 
 @NEEDS_PERF
 def test_ctrl_c_reaches_the_program_and_finishes_the_recording(project: Project) -> None:
-    """The program gets its signal; the recording is finished, with what was seen until then."""
+    """The program gets its signal; the recording is finished with the data until then."""
     program = compile(project, FOREVER, "-rdynamic")
     status, seen = type_in_terminal(project, b"\x03", PIANO, "record", "-o", "x.rec", "--", program)
     assert status == 130 and "recording: x.rec" in seen, seen
@@ -110,10 +111,10 @@ def functions(part: dict[str, Any]) -> set[str]:
 @NEEDS_PERF
 @pytest.mark.parametrize("children", [False, True], ids=["one", "children"])
 def test_every_process_of_a_tree_is_in_the_recording(project: Project, children: bool) -> None:
-    """Each process of the tree is in the recording, with what was its own; with --children each has its events too."""
+    """The recording contains each process of the tree; with --children each has its events too."""
     program = compile(project, TREE, "-rdynamic")
     shutil.copy(program, project.root / "other")
-    done = project.piano("record", "--cpu=499", "--events", *(["--children"] if children else []), "-o", "x.rec", "--", program)
+    done = project.piano("record", "--cpu=499", "--events", *([] if children else ["--no-children"]), "-o", "x.rec", "--", program)
     pids = [int(pid) for pid in done.out.split()]
     assert len(set(pids)) == 3
     data = project.json("report", "x.rec", "--cpu", "--threads")
@@ -123,8 +124,10 @@ def test_every_process_of_a_tree_is_in_the_recording(project: Project, children:
     assert sorted(map(sorted, (found[pid] for pid in pids[1:]))) == [["of_the_child"], ["of_the_program"]]
     turns = {}
     for path in project.root.glob("x.rec*"):
-        events = polls(project, path)
-        turns[events["run"]["pid"]] = sum(thread["parks"] for thread in events["threads"])
+        pid, = struct.unpack_from("<I", path.read_bytes()[:32], 24)
+        turns[pid] = sum(t["parks"] for t in project.json("report", path, "--polls", "--process", pid)["threads"])
+    whole = project.json("report", "x.rec", "--polls")["threads"]
+    assert sum(thread["parks"] for thread in whole) == sum(turns.values())
     if children:
         program_pid = next(pid for pid in pids[1:] if found[pid] == {"of_the_program"})
         child_pid = next(pid for pid in pids[1:] if pid != program_pid)

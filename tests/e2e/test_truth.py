@@ -1,6 +1,6 @@
-"""Truth of the numbers, as relations inside one run: what adds up, and what ranks above what.
+"""Correctness of the figures, as relations inside one run: sums and orders.
 
-Absolute times are the business of `make bench`. The margins here are wide: they catch a probe that
+`make bench` measures absolute times. The margins here are wide: they detect a probe that
 charges its own cost to the wrong function, not a slow machine.
 """
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_ten_to_three_to_one(project: Project, compiler: str) -> None:
         static void one(void) { BURN(5000); }
         int main(void) { for (int i = 0; i < 200; i++) { one(); ten(); three(); } return 0; }
     """, compiler=compiler)
-    # medians over the calls: a machine at work elsewhere preempts some of them
+    # medians over the calls, because other programs preempt some of them
     ten, three, one = (report.row(n)["p50_ns"] for n in ("ten", "three", "one"))
     assert 8 < ten / one < 12
     assert 2.4 < three / one < 3.6
@@ -50,7 +50,7 @@ def test_ten_to_three_to_one(project: Project, compiler: str) -> None:
 
 @COMPILERS
 def test_parent_of_many_short_calls_is_not_the_hottest(project: Project, compiler: str) -> None:
-    """50 000 calls of next to nothing, against a function that works ten times longer."""
+    """50 000 calls of an almost empty function, compared with a function that works ten times longer."""
     report = project.profile_c(WORK + """
         static void __attribute__((noinline)) tiny(void) { sink++; }
         static void parent(void) { for (int i = 0; i < 50000; i++) tiny(); }
@@ -66,7 +66,7 @@ def test_parent_of_many_short_calls_is_not_the_hottest(project: Project, compile
 
 @COMPILERS
 def test_parent_of_many_allocations_is_not_inflated(project: Project, compiler: str) -> None:
-    """50 000 pairs of malloc and free a turn, against a function that works for longer."""
+    """50 000 pairs of malloc and free per turn, compared with a function that works longer."""
     report = project.profile_c(WORK + """
         static void *volatile keep;
         static void allocates(void)
@@ -83,8 +83,8 @@ def test_parent_of_many_allocations_is_not_inflated(project: Project, compiler: 
 
 @COMPILERS
 def test_a_hot_leaf_has_no_time_but_its_own(project: Project, compiler: str) -> None:
-    """20 million calls of a body that hides behind the loop around it: what is taken off its self time for that is taken
-    off its total, too."""
+    """20 million calls of a body that overlaps with the loop around it: a correction of its self time also applies to
+    its total."""
     report = project.profile_c(WORK + """
         struct box { float x, y, w, h; };
         static struct box boxes[300];
@@ -109,7 +109,7 @@ def test_a_hot_leaf_has_no_time_but_its_own(project: Project, compiler: str) -> 
     leaf, caller = report.row("overlap"), report.row("collide")
     assert leaf["calls"] == 450 * 44_850 and leaf["sampled"] is True
     assert leaf["total_ns"] == pytest.approx(leaf["self_ns"], rel=0.001)
-    # self times add up to the total of the caller, whatever the estimates were
+    # self times add up to the total of the caller, with any estimates
     assert caller["self_ns"] + leaf["self_ns"] == pytest.approx(caller["total_ns"], rel=0.001)
 
 
@@ -120,7 +120,7 @@ def test_medium_calls_keep_their_share(project: Project) -> None:
         static void parent(void) { for (int i = 0; i < 20000; i++) body(); }
         int main(void) { for (int i = 0; i < 20; i++) parent(); return 0; }
     """)
-    # medians over the frames: time lost to other programs may fall anywhere
+    # medians over the frames, because other programs may preempt any frame
     body, parent = report.row("body")["p50_ns"], report.row("parent")["p50_ns"]
     assert parent < body * 0.25
     assert parent > -body * 0.25
@@ -138,9 +138,9 @@ def test_recursion_does_not_multiply(project: Project) -> None:
 
 
 def test_fib_self_time_is_the_programs_own_measure(project: Project) -> None:
-    """fib is sampled; its estimate stays near what a twin without a probe took.
+    """fib is timed by sample; its estimate stays near the time of a twin without a probe.
 
-    Both by the median of 60 turns, so that time lost to other programs does not count.
+    Both are medians of 60 turns, so that preemptions do not count.
     """
     project.write({"prog.c": """
         #include <stdio.h>

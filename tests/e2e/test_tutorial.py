@@ -1,7 +1,7 @@
-"""The tutorial works: its commands run, in order, in a copy of examples/, and print what the page shows.
+"""The tutorial works: its commands run in order in a copy of examples/, and print what the page shows.
 
-Figures differ from run to run, and so does the order of rows. So a line of the page counts as printed when one line of the
-output has all of its words: names of columns and functions, sentences, marks. Figures, and the names of functions inside the C
+Figures and the order of rows differ from run to run. So a line of the page matches a line of the output that
+has all of its words: names of columns and functions, sentences, marks. Figures, and the names of functions inside the C
 library, are not compared. `...` on the page stands for any lines."""
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Iterator
 
 import pytest
 
-from conftest import PIANO, ROOT, Project
+from conftest import LIB, ROOT, Project
 from test_cli import COMMANDS
 from test_docs import flags
 
 PAGE = ROOT / "docs" / "tutorial.md"
 FIGURE = re.compile(r"[-+~±]*\d[\d.]*(?:(?:ns|us|ms|s|B|KB|MB|GB)\b)?(?:/(?:s|min))?%?")
 OF_LIBC = {"__strcmp_evex", "msort_with_tmp", "__GI___qsort_r"}
-# What depends on the machine: one or several, whether it waited for a CPU, whether perf events take the samples.
+# Differences between machines: singular or plural, waits for a CPU, perf events or timers.
 VARYING = {"cpu-clock", "samples", "sample", "switches", "spikes", "spike", "polls", "poll", "them",
            "waiting", "for", "one"}
-BUSY = "the machine was busy"  # other frames are the worst ones then, and other functions the columns
+BUSY = "the machine was busy"  # then other frames are the worst ones, and the columns show other functions
 
 
 def steps(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -42,7 +42,7 @@ def words(line: str) -> set[str]:
 
 
 def unprinted(shown: list[str], printed: str) -> list[str]:
-    """The lines SHOWN on the page that PRINTED has no match for."""
+    """The lines SHOWN on the page without a match in PRINTED."""
     have = [words(line) for line in printed.splitlines()]
     missing = []
     for line in filter(lambda line: line.strip(" .-"), shown):
@@ -73,7 +73,7 @@ def test_every_fault_is_shown() -> None:
 @pytest.mark.tool
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("tutorial", "howto", "troubleshooting", "compare"))])
 def test_commands_on_the_pages_have_these_options(project: Project, page: str) -> None:
-    """Each `piano COMMAND --option` that a page for people names is one that `piano help COMMAND` knows."""
+    """Each `piano COMMAND --option` on a page for users is one that `piano help COMMAND` names."""
     helped: dict[str, set[str]] = {}
     used = re.findall(r"\bpiano ([a-z]+)( [^`\n]*)", (ROOT / page).read_text())
     named = [(command, rest) for command, rest in used if command in COMMANDS]
@@ -91,13 +91,13 @@ def test_the_readme_shows_the_same_run() -> None:
     assert shown and [line for line in shown if line not in page] == []
 
 
-@pytest.mark.timing  # a busy machine may hide which frames were slow
+@pytest.mark.timing  # on a busy machine other frames may be slow
 def test_the_commands_print_what_the_page_shows(project: Project) -> None:
     examples = project.root / "examples"
     shutil.rmtree(examples, ignore_errors=True)
     for name in ("game", "store"):
         shutil.copytree(ROOT / "examples" / name, examples / name, ignore=shutil.ignore_patterns(".piano", "*.o", name))
-    path = {"PATH": f"{Path(PIANO).resolve().parent}:{project.env['PATH']}"}
+    path = {"PATH": f"{LIB.parent}:{project.env['PATH']}"}
     place = project.root
     for command, shown in steps(PAGE.read_text()):
         if command.startswith("cd "):

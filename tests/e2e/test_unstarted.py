@@ -1,4 +1,4 @@
-"""A program that does not start: piano says why, and does not blame the functions that were chosen."""
+"""A program that does not start: piano says why, and does not blame the chosen functions."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,7 +13,7 @@ USER = "int twice(int);\nint update(int n) { return twice(n); }\nint main(void) 
 
 @pytest.fixture
 def library(project: Project, tmp_path: Path) -> Path:
-    """libtwice.so, where the loader does not look for it."""
+    """libtwice.so in a directory that the loader does not search."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "l.c").write_text(LIBRARY)

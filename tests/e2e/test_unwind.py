@@ -1,4 +1,4 @@
-"""Unwinding, against other unwinders: rows of tables against readelf's, walks against libgcc's."""
+"""Compares unwinding with other unwinders: rows of tables with readelf's, walks with libgcc's."""
 from __future__ import annotations
 
 import os
@@ -41,7 +41,7 @@ def compile_to(output: Path, compiler: str, *words: object) -> Path:
 
 
 def objects(folder: Path, compiler: str) -> list[Path]:
-    """The walker, compiled as it is for libpiano.so."""
+    """The walker, compiled as for libpiano.so."""
     folder.mkdir(exist_ok=True)
     flags = ["-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-omit-frame-pointer"]
     return [compile_to(folder / f"{source.stem}.o", compiler, *FLAGS, *flags, "-c", source)
@@ -60,7 +60,7 @@ NUMBERS = {"rax": 0, "rdx": 1, "rcx": 2, "rbx": 3, "rsi": 4, "rdi": 5, "rbp": 6,
 
 
 def readelf_rows(path: str) -> Iterator[tuple[int, int, dict[str, str]]]:
-    """(start, end, {column: value}) of each row that covers something."""
+    """(start, end, {column: value}) of each row that covers addresses."""
     listing = subprocess.run([need("readelf"), "-wF", path], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL).stdout.decode()
     columns: list[str] = []
@@ -95,10 +95,10 @@ def piano_rows(program: Path, path: str) -> dict[int, list[str]]:
 
 
 def agrees(ours: list[str], theirs: dict[str, str], frame_pointer: str) -> bool:
-    """False when the two say something else; what one of them cannot say is no disagreement."""
+    """False if the two contradict each other; an unknown value is not a contradiction."""
     kind, number, offset, ra, fp = ours[1:]
     if theirs.get("ra") == "u" and frame_pointer == "rbp":
-        return ra.startswith("none") or READELF < (2, 39)  # which says so before the first instruction for a register too
+        return ra.startswith("none") or READELF < (2, 39)  # which states this before the first instruction for a register too
     if kind == "none" or ra.startswith("none"):
         return True  # counted by the caller, or outermost
     cfa = re.fullmatch(r"(\w+)([+-]\d+)", theirs["CFA"])
@@ -233,7 +233,7 @@ OWN_MAIN_C = """
 
 @pytest.mark.parametrize("name", ["libpiano.so", "libother.so"])
 def test_own_frames_are_left_out(name: str, parts: list[Path], tmp_path: Path) -> None:
-    """Those of libpiano.so, that is; linked into another library, the walker is that library's."""
+    """Only in libpiano.so; a walker linked into another library belongs to that library."""
     compiler = need("cc")
     (tmp_path / "own.c").write_text(OWN_C)
     (tmp_path / "main.c").write_text(OWN_MAIN_C)
@@ -248,7 +248,7 @@ def test_own_frames_are_left_out(name: str, parts: list[Path], tmp_path: Path) -
 
 def test_a_program_without_tables_is_walked_by_frame_pointer(parts: list[Path],
                                                              tmp_path: Path) -> None:
-    """And says so; without either, it is lost and says that."""
+    """And reports that; without either, it is lost and reports that."""
     compiler = need("cc")
     bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
     (tmp_path / "own.c").write_text(OWN_C)
@@ -260,6 +260,6 @@ def test_a_program_without_tables_is_walked_by_frame_pointer(parts: list[Path],
         _, depth, flags = map(int, run_walks(program).split())
         seen[flag] = depth, flags
     assert seen["-fno-omit-frame-pointer"] == (9 + START, 4)  # BY_FP
-    # LOST; or BY_FP without the frames of the program, where libc keeps frame pointers and rbp is still that of main's caller.
+    # LOST; or BY_FP without the frames of the program, if libc keeps frame pointers and rbp is still that of main's caller.
     depth, flags = seen["-fomit-frame-pointer"]
     assert flags & 1 or (flags == 4 and depth < seen["-fno-omit-frame-pointer"][0]), seen

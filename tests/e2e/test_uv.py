@@ -1,5 +1,5 @@
-"""Callbacks of libuv as tasks, in programs that know nothing of piano: each is seen, with its function, and libuv does what it
-does without it."""
+"""Callbacks of libuv as tasks, in unmodified programs: each is recorded with its function, and libuv works as
+without piano."""
 from __future__ import annotations
 
 import json
@@ -24,7 +24,7 @@ def libuv() -> None:
 
 
 def perf_refused() -> str:
-    """Why perf events cannot be had here; empty when they can."""
+    """The reason why perf events are not available; empty if they are."""
     done = subprocess.run([PIANO, "doctor"], stdout=subprocess.PIPE, text=True)
     found = re.search(r"^(\S+)\s+perf events: (.*)", done.stdout, re.M)
     return "" if found and found.group(1) == "ok" else found.group(2) if found else "unknown"
@@ -56,7 +56,7 @@ def test_slow_callbacks_of_a_server_are_told_apart(project: Project) -> None:
         "work add_up": 12, "after work on_added_up": 12, "close on_peer_closed": 1}
     compute, sleep = tasks["timer on_compute"], tasks["timer on_sleep"]
     assert compute["long"] == 6 and sleep["long"] == 5
-    # A CPU that another program has is not the callback's fault.
+    # Waiting for a CPU does not count as the callback's time.
     assert compute["on_cpu"] + compute["run_queue_ns"] / compute["total_ns"] > 0.7 and compute["on_cpu"] > 0.3
     assert sleep["on_cpu"] < 0.2
     blocks = [flag for flag in report["flags"] if flag["kind"] == "blocking"]
@@ -92,7 +92,7 @@ def test_without_a_module_the_address_is_shown(project: Project) -> None:
     assert len(names) == 1 and re.fullmatch(r"timer@0x[0-9a-f]+", names[0]), names
 
 
-# What libuv does with each kind of callback, told line by line.
+# libuv's behaviour for each kind of callback, one line each.
 KINDS = r"""
 #include <netdb.h>
 #include <uv.h>
@@ -200,7 +200,7 @@ static void connection(uv_stream_t *server, int status)
     puts("connection");
     CHECK(uv_read_start((uv_stream_t *)&peer, alloc, peer_read) == 0);
     int again = uv_read_start((uv_stream_t *)&peer, alloc, wrong_read);
-    CHECK(again == UV_EALREADY || again == 0); /* 0: libuv 1.40 takes the new callback */
+    CHECK(again == UV_EALREADY || again == 0); /* 0 because libuv 1.40 uses the new callback */
     CHECK(again == UV_EALREADY || uv_read_start((uv_stream_t *)&peer, alloc, peer_read) == 0);
 }
 static void shut(uv_write_t *r, int status)
@@ -356,7 +356,7 @@ def test_libuv_does_what_it_does_without_piano(project: Project) -> None:
     alone = project.command(program)
     (project.root / "socket").unlink(missing_ok=True)
     r, done = record(project, program)
-    for timers in (True, False):  # when a timer fires between the others depends on the machine
+    for timers in (True, False):  # the machine decides when a timer fires between the others
         said, meant = ([line for line in text.splitlines() if line.startswith("timer") == timers]
                        for text in (done.out, alone.out))
         assert said == meant
@@ -378,7 +378,7 @@ def test_libuv_does_what_it_does_without_piano(project: Project) -> None:
 MANY = r"""
 #include <uv.h>
 static int called, closed;
-static void gone(uv_handle_t *h) { closed++; } /* not freed: others get other addresses */
+static void gone(uv_handle_t *h) { closed++; } /* not freed, so that others get other addresses */
 static void timer(uv_timer_t *h) { called++; uv_close((uv_handle_t *)h, gone); }
 
 int main(int argc, char **argv)
@@ -485,7 +485,7 @@ def test_loops_in_many_threads(project: Project) -> None:
 
 
 def test_events_alone_are_enough_for_names(project: Project) -> None:
-    """What callbacks lie in is recorded with their events, in libraries that are loaded late, too."""
+    """The module of a callback is recorded with its events, also for libraries that are loaded late."""
     library = """
         #include <uv.h>
         void late_tick(uv_timer_t *t) { (void)t; }

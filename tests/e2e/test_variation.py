@@ -1,7 +1,7 @@
-"""Functions whose cost changes: who is blamed, as relations inside one run, with wide margins.
+"""Functions whose cost changes: which function is blamed, as relations inside one run, with wide margins.
 
 The programs are those of `bench/run accuracy` (bench/programs/variation), in a short form. They count the steps each function makes, so
-they know the truth and print it; `bench` has the exact comparison.
+print the truth; `bench` has the exact comparison.
 """
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from conftest import ROOT, Project, Report, need
 
 pytestmark = pytest.mark.timing
 PROGRAMS = ROOT / "bench" / "programs"
-# More of the CPU than other sessions get, if that is allowed; all the same without.
+# A greater share of the CPU than other sessions, if permitted.
 FAVOURED = 'echo -15 2>/dev/null >/proc/self/autogroup; exec nice -n -15 "$@"'
 
 
 class Ran:
-    """One run: truth and report."""
+    """The truth and the report of one run."""
 
     def __init__(self, project: Project, program: Path, scenario: str, scale: int, timing: str | None):
         for old in project.run_files():
@@ -29,7 +29,7 @@ class Ran:
         done = project.command("sh", "-c", FAVOURED, "sh", program, scenario, scale, env={"PIANO_TIMING": timing} if timing else None)
         self.project, self.report = project, project.report()
         self.truth: dict[str, float] = {}
-        self.bounds: dict[str, tuple[float, float]] = {}  # the upper one has what other programs took
+        self.bounds: dict[str, tuple[float, float]] = {}  # the upper bound includes time of other programs
         self.calls: dict[str, int] = {}
         self.spikes: dict[str, list[int]] = {}
         for line in done.out.splitlines():
@@ -46,7 +46,7 @@ class Ran:
         return self.report.row(name)[key]
 
     def share(self, name: str) -> float:
-        """Of the self times of the functions of which the truth is known."""
+        """The sum of the self times of the functions whose truth is known."""
         return self.ns(name) / sum(self.ns(n) for n in self.truth)
 
     def frames(self, root: str) -> list[dict[str, int]]:
@@ -55,7 +55,7 @@ class Ran:
         return [{f["name"]: f["self_ns"] for f in frame["functions"]} for frame in frames]
 
     def blamed(self, root: str) -> list[str]:
-        """For each spike, the function with the greatest excess over its median."""
+        """The function with the greatest excess over its median, for each spike."""
         frames = self.frames(root)
         usual = {n: statistics.median(f.get(n, 0) for f in frames) for n in set().union(*frames)}
         assert self.spikes[root] and max(self.spikes[root]) < len(frames), "frames are missing"
@@ -63,12 +63,12 @@ class Ran:
         return [max(e, key=lambda n, e=e: e[n]) for e in excess]
 
     def right(self, root: str, name: str) -> float:
-        """The share of spikes that NAME is blamed for."""
+        """The share of spikes for which NAME is blamed."""
         blamed = self.blamed(root)
         return blamed.count(name) / len(blamed)
 
     def off(self, name: str, key: str = "self_ns") -> float:
-        """How far the report is from what the truth may be."""
+        """The distance of the report from the interval of the truth."""
         low, high = self.bounds[name]
         return max(low - self.ns(name, key), self.ns(name, key) - high, 0)
 
@@ -77,7 +77,7 @@ class Ran:
         assert self.off(name, key) <= margin * truth, f"{name} {said / 1e6:.2f} ms, in truth {truth / 1e6:.2f} ms"
 
     def off_per(self, calls: int, root: str, *names: str) -> float:
-        """ns for each of CALLS a frame that the median frame of ROOT is off by in the self time of NAMES."""
+        """The error of the median frame of ROOT in the self time of NAMES, in ns for each of the CALLS per frame."""
         said = statistics.median(sum(f.get(n, 0) for n in names) for f in self.frames(root))
         low, high = (bound / self.calls[root] for bound in self.bounds[root])
         return max(low - said, said - high, 0) / calls
@@ -85,10 +85,10 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def varies(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """varies(scenario, scale in percent): the program is built once."""
+    """varies(scenario, scale in percent): builds the program once."""
     need("gcc")
     place = tmp_path_factory.mktemp("variation")
-    for name in ("home", "project/.piano"):  # a project of its own, whatever lies above it
+    for name in ("home", "project/.piano"):  # a separate project, independent of the directories above
         (place / name).mkdir(parents=True)
     project = Project(place / "project", place / "home")
     files = {"chain.h": PROGRAMS / "chain.h"}
@@ -105,14 +105,14 @@ def test_query_that_costs_40_times_as_much_in_some_frames(varies: Any) -> None:
     above = sum(f["query"] > f["world"] for f in slow)
     assert above >= 0.9 * len(slow), f"query above world in {above} of {len(slow)} spike frames"
     assert run.right("world", "query") >= 0.9
-    # p99 is of the spike frames, which are one in fifty
+    # p99 belongs to the spike frames, which are one in fifty
     assert run.ns("query", "p99_ns") > 5 * run.ns("query", "p50_ns")
     run.require_near("query", 0.4)
     run.require_near("world", 0.4)
 
 
 def test_pauses_of_3_ms_are_the_callees(varies: Any) -> None:
-    """Two looks of the watcher meet such a call, or three: few, but they meet the same call."""
+    """Such a call contains two or three looks of the watcher: few, but all in the same call."""
     run = varies("pause", scale=100)
     assert run.ns("new_cell") > run.ns("interpret")
     assert run.right("interpret", "new_cell") >= 0.9
@@ -127,7 +127,7 @@ def test_one_call_of_20_000_takes_20_ms(varies: Any) -> None:
 
 
 def test_one_call_of_5000_takes_half_a_millisecond(varies: Any) -> None:
-    """Less than there is between two looks: some are seen, the others are like those."""
+    """Shorter than the time between two looks: the watcher sees some, and the others resemble them."""
     run = varies("miss", 30)
     assert run.right("gather", "fetch") >= 0.7
     run.require_near("fetch", 0.3)
@@ -244,7 +244,7 @@ def test_sampled_figures_have_an_interval(varies: Any) -> None:
 
 
 def test_intervals_cover_the_truth(varies: Any) -> None:
-    """Of ten runs two may miss it, as may one in twenty; the truth itself is known to some percent."""
+    """Of ten runs, two may miss the truth, which is the expected rate of one in twenty plus the truth's own error."""
     missed = []
     for _ in range(10):
         run = varies("random", 4)

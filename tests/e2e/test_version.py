@@ -1,4 +1,4 @@
-"""The version is in one place, the file VERSION. Everything that has to repeat it agrees with it."""
+"""The version is only in the file VERSION. All other places agree with it."""
 from __future__ import annotations
 
 import re
@@ -18,7 +18,7 @@ def test_the_tool_has_the_version(project: Project) -> None:
 
 
 def test_the_library_has_the_version() -> None:
-    """In a process of its own: the library stays loaded for good."""
+    """In a separate process, because the library stays loaded."""
     ask = ("import ctypes, sys; l = ctypes.CDLL(sys.argv[1]);"
            "l.piano_version.restype = ctypes.c_char_p; print(l.piano_version().decode())")
     done = subprocess.run([sys.executable, "-c", ask, str(LIB / "libpiano.so")], stdout=subprocess.PIPE, text=True)
@@ -33,6 +33,6 @@ def test_the_changelog_begins_with_the_version() -> None:
 
 @pytest.mark.tool
 def test_the_crate_has_the_version() -> None:
-    """Cargo reads no other file: the number is repeated there."""
+    """Cargo reads no other file, so the number is repeated there."""
     cargo = (ROOT / "integrations/tokio/Cargo.toml").read_text()
     assert re.search(r'^version = "(.*)"', cargo, re.M)[1] == VERSION

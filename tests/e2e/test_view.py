@@ -1,4 +1,4 @@
-"""`piano view -o`: pages, decoded by a second reader (pages.py), against what `piano report --json` says."""
+"""`piano view -o`: pages, decoded by an independent reader (pages.py), compared with `piano report --json`."""
 from __future__ import annotations
 
 import json
@@ -73,7 +73,8 @@ def test_page_has_functions_and_frames(project: Project) -> None:
     assert words["functions"]["functions"] == project.json("report", run)["functions"]
     assert words["frames"]["frames"] == project.json("report", run, "--frames", "--top", 20)["frames"]
     assert any("1 spike" in line["text"] for line in words["overview"] if line["kind"] == "spans")
-    assert page.rows("threads") == [{"tid": 77, "name": page.strings.index("main"), "worker": NONE, "is_main": 1}]
+    assert page.rows("threads") == [{"tid": 77, "name": page.strings.index("main"), "worker": NONE, "is_main": 1,
+                                     "pid": 0, "process": NONE, "place": 0}]
 
 
 @tool
@@ -287,7 +288,7 @@ def test_a_run_and_its_recording_are_one_page(project: Project, program: Path, w
     assert page.meta["start_mono_ns"] == str(5 * 10**9)
     assert len(page.rows("threads")) == 1, "joined by tid"
     assert page.column("samples", "at") == [1500 * MS]
-    frames = page.rows("frames")  # the run began a second after the recording
+    frames = page.rows("frames")  # the run began one second after the recording
     assert frames[0]["start"] == pytest.approx(1000 * MS, abs=10)
     during = [f for f in frames if f["start"] <= 1500 * MS < f["start"] + f["wall"]]
     assert len(during) == 1 and during[0]["number"] == 25
@@ -303,7 +304,7 @@ def test_the_title_begins_with_the_program(project: Project, program: Path) -> N
 
 @tool
 def test_a_frame_ends_where_the_report_ends_it(project: Project, program: Path) -> None:
-    """Its wall time is without what measuring took; the samples of that time are its own all the same."""
+    """Its wall time excludes the time of measuring, but the samples in that time belong to it."""
     run, _ = both(project, program, start_mono_ns=6 * 10**9)
     plain = view(project, run).rows("frames")
     lines = [json.loads(line) for line in run.read_text().splitlines()]
@@ -441,8 +442,8 @@ def test_hostile_names_in_recordings_never_become_markup(project: Project) -> No
 
 @tool
 def test_long_symbols_are_stored_once(project: Project) -> None:
-    """A hundred stacks of a hundred frames, each with a name of 100 kB (which the symbolizer shortens): told once, and
-    not in every report again."""
+    """A hundred stacks of a hundred frames, each with a name of 100 kB (which the symbolizer shortens): the notice is printed once, and
+    not again in each report."""
     names = [f"f{i}_" + "f" * 100_000 for i in range(10)]
     source = "extern void *malloc(unsigned long); char *sink;\n" + "".join(
         f"__attribute__((noinline)) void {name}(int n) {{ sink = malloc(n + {i}); }}\n"
@@ -537,7 +538,7 @@ def test_damaged_recordings_make_a_page_that_says_so(project: Project, program: 
 
 
 def checked(page: Page) -> None:
-    """What a viewer relies on: row numbers exist, rows are in order."""
+    """The viewer's assumptions: row numbers exist, rows are in order."""
     sizes = {name: info.get("rows", 1) for name, info in page.meta["tables"].items()}
     rows = {"thread": "threads", "node": "nodes", "task": "tasks", "waker_thread": "threads", "waker_task": "tasks",
             "code": "code", "queue": "queue_names", "function": "functions", "frame": "frames", "site": "sites",
@@ -656,10 +657,10 @@ def test_help_has_options_and_examples(project: Project) -> None:
     assert "Examples:" in text and "--port" in text and text == project.piano("help", "view").out
 
 
-# A real one ---------------------------------------------------------------------------------------
+# A real page --------------------------------------------------------------------------------------
 
 def test_page_of_the_bundled_game_matches_the_reports(project: Project) -> None:
-    """Built, recorded with everything on, and looked at: the page says what the reports say."""
+    """Builds and records a program with all instruments: the page agrees with the reports."""
     for source in (ROOT / "examples" / "game").iterdir():
         if source.is_file():
             shutil.copy(source, project.root)

@@ -1,4 +1,4 @@
-"""`piano view --live`: newer data for a page, until the recording is complete. tests/browser/live.test.mjs has the page itself."""
+"""`piano view --live`: newer data for a page, until the recording is complete. tests/browser/live.test.mjs tests the page itself."""
 from __future__ import annotations
 
 import contextlib
@@ -46,7 +46,7 @@ def ask(server: Server, has: int) -> tuple[dict[str, Any], bytes]:
 
 
 def newer(server: Server, has: int) -> tuple[dict[str, Any], dict[str, Any], bytes]:
-    """The next data after number HAS: its note, its description, its blocks."""
+    """The data after number HAS: its header, its description, its blocks."""
     end = time.monotonic() + LIMIT_S
     while True:
         note, rest = ask(server, has)
@@ -83,7 +83,7 @@ def test_data_grows_and_the_last_is_the_page_of_the_file(project: Project, progr
 def test_nothing_is_packed_while_nobody_asks(project: Project, program: Path) -> None:  # noqa: F811
     with recording(project, program) as (_, file, _), serving(project, "--live", file, "--no-open") as server:
         first = newer(server, 1)[0]["number"]
-        time.sleep(2.5)  # two turns of the time after which it would pack again
+        time.sleep(2.5)  # twice the interval after which it would pack again
         assert newer(server, first)[0]["number"] == first + 1
 
 

@@ -1,4 +1,4 @@
-"""`piano view` without -o: the page served to this machine, and to nobody who was not told its address."""
+"""`piano view` without -o: serves the page to this machine, and only to clients that know its address."""
 from __future__ import annotations
 
 import contextlib
@@ -38,7 +38,7 @@ class Server:
         return response
 
     def raw(self, data: bytes) -> bytes:
-        """What comes back for DATA, until the server closes."""
+        """The answer to DATA, until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), LIMIT_S) as s:
             s.sendall(data)
             out = b""
@@ -131,7 +131,7 @@ def test_bad_requests_are_answered_with_an_error(project: Project, run: Path, da
         try:
             answer = server.raw(data)
         except ConnectionResetError:
-            answer = b""  # it did not wait for the rest of what it refused
+            answer = b""  # it does not wait for the rest of a refused request
         assert answer.startswith(b"HTTP/1.1 %d " % status) or (status == 431 and answer == b"")
         assert server.ask().status == 200
 
@@ -168,21 +168,21 @@ def test_port_option_chooses_the_port(project: Project, run: Path) -> None:
 def test_slow_clients_do_not_block_others(project: Project, run: Path) -> None:
     with serving(project, run) as server, contextlib.ExitStack() as held:
         slow = []
-        for i in range(200):  # more than it has room for
+        for i in range(200):  # more clients than it accepts
             s = held.enter_context(socket.create_connection(("127.0.0.1", server.port), LIMIT_S))
             s.sendall(b"GET / HT" if i % 2 else b"")
             slow.append(s)
             if i % 20 == 0:
                 assert server.ask().status == 200
         assert server.ask().status == 200
-        # One that asks for the page and never reads it.
+        # A client that requests the page and never reads it.
         lazy = held.enter_context(socket.socket())
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         lazy.connect(("127.0.0.1", server.port))
         lazy.sendall(f"GET {server.path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
         for _ in range(20):
             assert server.ask().status == 200
-        # Who does not say what it wants is sent away.
+        # A client that sends no request is disconnected.
         slow[-1].settimeout(LIMIT_S)
         with contextlib.suppress(ConnectionResetError):
             assert slow[-1].recv(10) == b""
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_the_server_and_leaves_no_files(project: Project, run: Path,
 
 @tool
 def test_browser_gets_the_address_without_a_shell(project: Project, run: Path, tmp_path: Path) -> None:
-    """The browser gets the address as one argument without a shell, and keeps running after piano."""
+    """The browser gets the address as one argument without a shell, and continues after piano."""
     tools, seen = tmp_path / "bin", tmp_path / "seen"
     tools.mkdir()
     opener = tools / "xdg-open"
@@ -231,7 +231,7 @@ def test_browser_gets_the_address_without_a_shell(project: Project, run: Path, t
     def opened(server: Server, within: float) -> list[str] | None:
         until = time.monotonic() + within
         while time.monotonic() < until and not seen.exists():
-            assert server.ask().status == 200  # the server is at work meanwhile
+            assert server.ask().status == 200  # the server answers in the meantime
             time.sleep(0.01)
         return seen.read_text().split("|") if seen.exists() else None
 

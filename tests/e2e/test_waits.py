@@ -1,5 +1,5 @@
-"""Waits that nobody told about: epoll, poll, select, condition variables, semaphores and liburing of programs that know nothing
-of piano. Results, errno, cancellation and jumps are as without it.
+"""Waits in unmodified programs: epoll, poll, select, condition variables, semaphores and liburing.
+Results, errno, cancellation and jumps are as without piano.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ int main(void)
     CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[0], &e) == 0);
     struct pollfd p = {fds[0], POLLIN, 0};
 
-    /* These do not wait. */
+    /* These calls do not wait. */
     CHECK(epoll_wait(epoll, got, 4, 0) == 0);
     CHECK(epoll_pwait(epoll, got, 4, 0, &mask) == 0);
     CHECK(epoll_pwait2(epoll, got, 4, &zero, &mask) == 0);
@@ -93,9 +93,9 @@ int main(void)
     sem_t sem;
     sem_init(&sem, 0, 3);
     errno = 78;
-    CHECK(sem_wait(&sem) == 0 && errno == 78); /* to be had at once: no wait */
+    CHECK(sem_wait(&sem) == 0 && errno == 78); /* available at once: no wait */
     CHECK(sem_timedwait(&sem, &until) == 0);
-    CHECK(sem_timedwait(&sem, &bad) == -1 && errno == EINVAL); /* refused, although it could be had */
+    CHECK(sem_timedwait(&sem, &bad) == -1 && errno == EINVAL); /* invalid timeout, although the semaphore is available */
     CHECK(sem_clockwait(&sem, 99, &until) == -1 && errno == EINVAL);
     CHECK(sem_clockwait(&sem, CLOCK_MONOTONIC, &until) == 0);
     until = in_ms(CLOCK_REALTIME, 1);
@@ -114,7 +114,7 @@ WAITED = [("epoll", 1)] * 3 + [("poll", 1)] * 2 + [("select", 1)] * 2 + [
 
 def test_blocking_calls_are_recorded_as_parks(project: Project) -> None:
     program = compile(project, WAITS)
-    project.command(program)  # right without us
+    project.command(program)  # correct without piano
     r, _ = record(project, program)
     assert parks(r) == WAITED
     assert {e.tid for e in r.events} == {r.pid}
@@ -139,7 +139,7 @@ def test_fortified_calls_are_recorded_as_parks(project: Project) -> None:
 
 
 def test_time_between_parks(project: Project) -> None:
-    """A wait of 20 ms is as long in the recording, by the converted ticks."""
+    """A wait of 20 ms has that length in the recording, after the conversion of ticks."""
     program = compile(project, r"""
         int main(void)
         {
@@ -154,7 +154,7 @@ def test_time_between_parks(project: Project) -> None:
     r, done = record(project, program)
     before, after = map(int, done.out.split())
     park, unpark = r.of("park", "unpark")
-    slack = 2000  # of the conversion
+    slack = 2000  # error of the conversion
     assert before - slack <= park.ns and unpark.ns <= after + slack
     assert unpark.ns - park.ns >= 20e6 - slack
 
@@ -223,7 +223,7 @@ def test_a_wait_can_be_cancelled(project: Project) -> None:
     project.command(program, *kinds)
     r, _ = record(project, program, *kinds)
     waits = [parks(r, tid) for tid in {e.tid for e in r.events} - {r.pid}]
-    # cancelled before it waits, or while it does
+    # cancelled before or during the wait
     assert all(len(wait) <= 1 for wait in waits)
     assert all(result == 0 for wait in waits for _, result in wait)
 
@@ -312,7 +312,7 @@ def test_liburing_of_a_loaded_library_is_recorded(project: Project) -> None:
 
 
 def test_liburing_that_is_unloaded_and_loaded_is_recorded(project: Project) -> None:
-    """A library of that name, unloaded and loaded again at another place: its functions are those that are there now."""
+    """A library with that name, unloaded and loaded again at another address: its functions are those that are there now."""
     compile(project, "int io_uring_submit_and_wait(void *ring, unsigned count) { return (int)count; }", "-shared", "-fPIC",
             "-Wl,-soname,liburing.so.2", name="liburing.so.2")
     compile(project, "int io_uring_submit_and_wait(void *, unsigned); int use(void) { return io_uring_submit_and_wait(0, 7); }",

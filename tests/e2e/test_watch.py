@@ -1,23 +1,27 @@
-"""`piano record --watch`, `--on-long-poll` and `--on-growth`: red flags as they happen, and a recording that ends or takes a
-snapshot when something happens, while the program goes on."""
+"""`piano record --watch`, `--on-long-poll` and `--on-growth`: red flags when they occur, and a recording that ends or takes a
+snapshot at an event while the program continues."""
 from __future__ import annotations
 
+import os
 import re
 import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import Iterable
+from typing import Any, Iterable
 
 import pytest
 
 from conftest import LIMIT_S, PIANO, Project
 from made import make, put
+from samples import DENY, compiled
+from test_cpu import REFUSED
 from events import API, compile
 
 MS = 1_000_000
+PERF = pytest.mark.skipif(bool(REFUSED), reason=f"perf events are refused here: {REFUSED}")
 
-# Polls of some microseconds, until the file exists whose name is given; one poll of 150 ms in between. Then a mark and status 5.
+# Polls of some microseconds until the named file exists, with one poll of 150 ms in between. Then a mark and exit status 5.
 LATE = r"""
 static void spend(long ms)
 {
@@ -53,10 +57,10 @@ int main(int argc, char **argv)
 
 
 class Recorder:
-    """`piano record`, whose messages are read while it runs."""
+    """`piano record`, with its messages read while it runs."""
 
-    def __init__(self, project: Project, *words: object):
-        self.process = subprocess.Popen([PIANO, "record", *map(str, words)], cwd=project.root, env=project.env,
+    def __init__(self, project: Project, *words: object, under: tuple[object, ...] = ()):
+        self.process = subprocess.Popen([*map(str, under), PIANO, "record", *map(str, words)], cwd=project.root, env=project.env,
                                         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.said: list[str] = []
 
@@ -86,7 +90,7 @@ class Recorder:
 
 
 def without_times(text: str) -> str:
-    """The clock of a finished recording is a little more exact."""
+    """The clock of a finished recording is slightly more exact."""
     return re.sub(r"\b[0-9.]+(ns|us|ms|s)\b", "TIME", text)
 
 
@@ -104,7 +108,7 @@ def test_red_flags_are_printed_as_they_happen(project: Project) -> None:
     flags = project.json("report", "--polls", path)["flags"]
     long_one, = (flag for flag in flags if flag["kind"] == "long-polls")
     assert long_one["subject"] == "the long one"
-    if long_one["count"] == 1:  # a busy machine makes others long too
+    if long_one["count"] == 1:  # on a busy machine other polls are long too
         assert without_times(long_one["text"]) == without_times(said.group(1)), "the same words, from the same code"
     assert sum("the long one" in line for line in recorder.said) == 1, "once"
 
@@ -124,7 +128,7 @@ def test_watch_is_silent_without_red_flags(project: Project) -> None:
 
 
 def test_watch_of_a_short_program(project: Project) -> None:
-    """Also what happened in its last milliseconds, and each task that blocks has its own flag."""
+    """Includes the last milliseconds before the end; each task that blocks has its own flag."""
     program = compile(project, r"""
         int main(void)
         {
@@ -156,7 +160,7 @@ def test_long_poll_ends_the_recording_but_not_the_program(project: Project) -> N
     data = project.json("report", "--polls", path)
     fired, = data["run"]["fired"]
     assert (fired["kind"], fired["action"], fired["limit"]) == ("long-poll", "end", 100 * MS)
-    # It may come true before the poll is over.
+    # It may become true before the poll ends.
     assert fired["what"].startswith("the long one on ") and fired["value"] >= 100 * MS
     longest = data["longest"][0]
     assert longest["task"] == "the long one" and longest["duration_ns"] >= (100 if longest["open"] else 150) * MS
@@ -188,6 +192,94 @@ def test_open_poll_ends_the_recording_too(project: Project) -> None:
         assert recorder.finish() == 0
     stuck, = project.json("report", "--polls", path)["tasks"]
     assert (stuck["name"], stuck["open"]) == ("stuck", 1) and stuck["max_ns"] >= 200 * MS
+
+
+# What piano does after a condition has ended the recording ----------------------------------------------------
+
+# A poll of 150 ms, and 600 ms of CPU time after the file exists whose name is given. With a second name, a process with an empty
+# environment reads from that.
+AFTERWARDS = LATE[:LATE.index("int main")] + r"""
+static double cpu_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    char *const nothing[] = {NULL};
+    if (argc > 2 && fork() == 0) {
+        for (int fd = 0; fd < 3; fd++)
+            dup2(open("/dev/null", O_RDWR), fd);
+        execle("/bin/cat", "cat", argv[2], (char *)NULL, nothing);
+        _exit(1);
+    }
+    piano_task_spawn(1, "the long one", "afterwards.c:1");
+    piano_poll_begin(1);
+    spend(150);
+    piano_poll_end();
+    while (access(argv[1], F_OK) != 0)
+        usleep(1000);
+    for (double end = cpu_time() + 0.6; cpu_time() < end; )
+        ;
+    return 5;
+}
+"""
+
+
+def ended(project: Project, *words: object, **options: Any) -> Recorder:
+    """The recording has ended because of the long poll."""
+    recorder = Recorder(project, "--events", "--on-long-poll=100ms", "-o", "r.rec", *words, **options)
+    recorder.wait_for("the recording ends here, the program goes on")
+    return recorder
+
+
+@PERF
+def test_recorder_sleeps_after_the_end_of_the_recording(project: Project) -> None:
+    """The rings of the samples are closed, and not waited for."""
+    program, stop = compile(project, AFTERWARDS, *API), project.root / "stop"
+    with ended(project, "--cpu", "--", program, stop) as recorder:
+        now = Path(f"/proc/{recorder.process.pid}/syscall")
+        if not now.exists():
+            pytest.skip("this kernel does not tell the system calls of a process")
+        until = time.monotonic() + LIMIT_S
+        while now.read_text() == "running\n":
+            assert time.monotonic() < until, "it is never at rest"
+        stop.touch()
+        assert recorder.finish() == 5
+
+
+@pytest.mark.parametrize("by", ["perf", "timers"])
+def test_cpu_time_after_the_end_of_the_recording_is_not_missing(project: Project, by: str) -> None:
+    """Samples end with the recording. The CPU time with which they are compared ends there, too."""
+    program, stop = compile(project, AFTERWARDS, *API), project.root / "stop"
+    if by == "perf" and REFUSED:
+        pytest.skip(f"perf events are refused here: {REFUSED}")
+    under = (compiled(project, DENY, name="deny"),) if by == "timers" else ()
+    with ended(project, "--cpu=499", "--", program, stop, under=under) as recorder:
+        stop.touch()
+        assert recorder.finish() == 5
+    assert "samples cover" not in "".join(recorder.said)
+    cpu = project.json("report", "--cpu", "r.rec")["cpu"]
+    assert cpu["lost"] == 0 and not cpu["incomplete"], cpu
+    assert cpu["kernel_cpu_ns"] is None or cpu["kernel_cpu_ns"] < 600 * MS
+
+
+@PERF
+def test_process_without_environment_is_known_after_the_end_of_the_recording(project: Project) -> None:
+    """The samples have told which processes there are."""
+    program, stop, gate = compile(project, AFTERWARDS, *API), project.root / "stop", project.root / "gate"
+    os.mkfifo(gate)
+    try:
+        with ended(project, "--cpu", "--", program, stop, gate) as recorder:
+            stop.touch()
+            assert recorder.finish() == 5
+        found = [m for m in (re.search(r"1 process that it started still runs \((\d+)\)", line) for line in recorder.said) if m]
+        assert found, recorder.said
+        assert Path(f"/proc/{found[0].group(1)}/comm").read_text() == "cat\n"
+    finally:
+        gate.open("w").close()
 
 
 def test_snapshot_instead_of_the_end(project: Project) -> None:
@@ -287,13 +379,15 @@ def test_condition_needs_its_instrument(project: Project) -> None:
     for flags, why in ((("--heap", "--watch"), "--watch is about events, and needs --events"),
                        (("--cpu", "--on-long-poll=1s"), "--on-long-poll is about events, and needs --events"),
                        (("--events", "--on-growth=10%/min"), "--on-growth is about memory, and needs --heap"),
-                       (("--pid", "1", "--watch"), "--pid records one process, without watching it")):
+                       (("--pid", "1", "--heap", "--watch"), "--watch is about events, and needs --events"),
+                       (("--pid", "1", "--cpu", "--on-growth=10%/min"), "--on-growth is about memory, and needs --heap")):
         words: Iterable[str] = () if "--pid" in flags else ("--", "true")
         done = project.piano("record", *flags, *words, check=False)
         assert done.status == 2 and why in done.err, done
 
 
-def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> None:
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+def test_room_for_events_is_said_beforehand(project: Project, is_terminal: bool) -> None:
     program = compile(project, r"""
         int main(void)
         {
@@ -306,20 +400,21 @@ def test_room_for_events_is_said_beforehand_on_a_terminal(project: Project) -> N
             } while (b.tv_sec - a.tv_sec < 2);
         }
     """, *API)
-    status, said = project.run_in_pty(PIANO, "record", "--events", "--max-size=8M", "-o", project.root / "r.rec", "--", program,
-                                      columns=300)
-    assert status == 0
+    words = ("record", "--events", "--max-size=8M", "-o", project.root / "r.rec", "--", program)
+    if is_terminal:
+        status, said = project.run_in_pty(PIANO, *words, columns=300)
+        assert status == 0
+    else:
+        said = project.piano(*words).err
     found = re.search(r"events come at (\S+)MB a second: the recording keeps those of the last (\S+), then the oldest", said)
     assert found, said
-    assert "they cover the last " in said
-    done = project.piano("record", "--events", "--max-size=8M", "-o", project.root / "s.rec", "--", program)
-    assert "events come at" not in done.err and "they cover the last" in done.err, "nothing of it in a pipe"
+    assert said.index("events come at") < said.index("they cover the last ")
 
 
 @pytest.mark.tool
 def test_end_that_the_tool_wrote_is_the_end_of_the_recording(project: Project) -> None:
-    """Byte by byte: events and samples after `ended_ns` are left out, a hostile text is shown as what it is, a time that cannot be
-    is none."""
+    """Checks bytes: events and samples after `ended_ns` are skipped, a hostile text is printed safely, an impossible time is
+    ignored."""
     rec = make.Recording()
     name = rec.name("poll")
     for at in (100, 500, 2000, 5000):

@@ -1,10 +1,10 @@
-/* Fuzz target: the reader of call frame information, on any bytes.
+/* Fuzz target: the reader of call frame information, with any bytes.
  *
  *   clang -fsanitize=fuzzer,address,undefined -fwrapv -D_GNU_SOURCE -Isrc tests/fuzz/fuzz_cfi.c src/common/cfi*.c
  *   cc -DSTANDALONE ... fuzz_cfi.c && ./fuzz_cfi FILE...
  *
  * The first byte chooses the machine; the rest is a segment that begins with .eh_frame_hdr. Good seeds are segments of real
- * programs: STANDALONE takes ELF files too, reads every function of theirs, and then damages them in 100 000 ways. */
+ * programs: STANDALONE takes ELF files too, reads all their functions, and then damages them in 100 000 ways. */
 #include <elf.h>
 #include <errno.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What comes out must hold together, whatever went in. */
+/* The result must be consistent for any input. */
 static void check(const struct piano__cfi *cfi, uint64_t pc)
 {
     struct piano__cfi_row row;

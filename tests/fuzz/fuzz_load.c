@@ -1,9 +1,9 @@
-/* Fuzz target: the reader of runs, on any bytes.
+/* Fuzz target: the reader of runs, with any bytes.
  *
  *   clang -fsanitize=fuzzer,address,undefined ... fuzz_load.c     finds inputs by itself
  *   cc -DSTANDALONE ... fuzz_load.c && ./fuzz_load FILE...        runs the files given
  *
- * Whatever loads is also reported in every form, since a report trusts what the reader let through. */
+ * Each loaded run is also reported in every form, because reports trust the reader. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

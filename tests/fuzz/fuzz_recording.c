@@ -1,9 +1,9 @@
-/* Fuzz target: the reader of recordings, on any bytes.
+/* Fuzz target: the reader of recordings, with any bytes.
  *
  *   clang -fsanitize=fuzzer,address,undefined ... fuzz_recording.c     finds inputs by itself
  *   cc -DSTANDALONE ... fuzz_recording.c && ./fuzz_recording FILE...   runs the files given
  *
- * Whatever loads is also reported and exported in every form, and compared with itself. Seeds come from
+ * Each loaded recording is also reported and exported in every form, and compared with itself. Seeds come from
  * tools/make-recording.py. */
 #include <stdint.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ static void report_all(FILE *out, const struct profile *heap)
     for (int mode = HEAP_SUMMARY; mode <= HEAP_AT_PEAK; mode++) {
         struct heap_options h = {.mode = (enum heap_mode)mode,
                                  .by = (enum figure)(mode % FIGURES_OF_HEAP),
-                                 .from = HEAP_NOT_GIVEN,
-                                 .to = HEAP_NOT_GIVEN};
+                                 .from = GROWTH_NOT_GIVEN,
+                                 .to = GROWTH_NOT_GIVEN};
         struct heap_growth growth;
         struct run_error error;
         if (mode == HEAP_GROWTH && heap_growth_make(&growth, heap, h.from, h.to, &error) != 0)
@@ -39,13 +39,25 @@ static void report_all(FILE *out, const struct profile *heap)
     }
 }
 
-static void export_all(FILE *out, const struct profile *heap)
+static void export_all(FILE *out, struct profile *p)
 {
-    for (int by = FIGURE_LIVE; by < FIGURES_OF_HEAP; by++) {
-        (void)export_speedscope(out, heap, (enum figure)by);
-        (void)export_pprof(out, heap, (enum figure)by);
-        (void)export_collapsed(out, heap, (enum figure)by);
+    struct cpu cpu;
+    struct polls polls;
+    struct run_error error;
+    if (cpu_make(&cpu, p, &error) != 0)
+        return;
+    for (int by = FIGURE_LIVE; by < FIGURES; by++) {
+        struct export_source s = {
+            .profile = p, .heap = true, .cpu = &cpu, .figure = (enum figure)by};
+        (void)export_speedscope(out, &s);
+        (void)export_collapsed(out, &s);
+        if (polls_start(&polls, p, 0, &error) != 0)
+            continue;
+        s.polls = &polls;
+        (void)(by % 2 ? export_pprof(out, &s) : export_chrome(out, &s));
+        polls_release(&polls);
     }
+    cpu_release(&cpu);
 }
 
 static void compare(FILE *out, const struct profile *heap)

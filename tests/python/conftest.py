@@ -1,5 +1,5 @@
-"""Helpers of the tests of the Python package: a script in an interpreter of its own, with piano's library in it, and what it
-prints as JSON.
+"""Helpers of the tests of the Python package: run a script in a separate interpreter with piano's library loaded, and read the
+JSON that it prints.
 
 PIANO_PYTHON names the package to test (build/python), PIANO the tool. Nothing is written outside pytest's tmp_path, but the
 package's own __pycache__.
@@ -21,23 +21,23 @@ from typing import Any, Optional
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(os.environ.get("PIANO_PYTHON", str(ROOT / "build" / "python")))
 PIANO = os.environ.get("PIANO", str(ROOT / "build" / "piano"))
-LIBRARY = PACKAGE / "piano" / "libpiano.so"
 
 
-def preload_path(library: Path) -> str:
-    """LIBRARY for LD_PRELOAD, which is split at blanks and colons: a link where its own path has them."""
-    if not set(str(library)) & set(" :$"):
-        return str(library)
+def without(marks: str, path: Path) -> Path:
+    """PATH, or a link to it if it has one of MARKS in it: for lists that are split there."""
+    if not set(str(path)) & set(marks):
+        return path
     place = tempfile.mkdtemp(prefix="piano-lib-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    link = Path(place, library.name)
-    link.symlink_to(library)
-    return str(link)
+    link = Path(place, path.name)
+    link.symlink_to(path)
+    return link
 
 
-PRELOAD = preload_path(LIBRARY)
+PACKAGE = without(":", Path(os.environ.get("PIANO_PYTHON", str(ROOT / "build" / "python"))))  # for PYTHONPATH
+LIBRARY = PACKAGE / "piano" / "libpiano.so"
+PRELOAD = str(without(" :$", LIBRARY))
 LIMIT_S = max(120.0, float(os.environ.get("TEST_LIMIT_S", "0")) / 2)
 NEW_ENOUGH = sys.version_info >= (3, 11)
 needs_frames = pytest.mark.skipif(not NEW_ENOUGH, reason="needs Python 3.11 or later: piano cannot read the frames of older ones")
@@ -49,7 +49,7 @@ FOREIGN = ("PIANO_RUNS_DIR", "LD_PRELOAD", "PYTHONMALLOC", "PYTHONDEVMODE", "PYT
 def pytest_configure(config: pytest.Config) -> None:
     if not (PACKAGE / "piano" / "_memprof.abi3.so").exists():
         raise pytest.UsageError(f"{PACKAGE} has no package; type `make python` first")
-    if not hasattr(config, "workerinput"):  # once, and not in each of hundreds of interpreters
+    if not hasattr(config, "workerinput"):  # once, instead of in each of hundreds of interpreters
         compileall.compile_dir(PACKAGE, quiet=1)
 
 
@@ -68,7 +68,7 @@ class Done:
 
 
 class Python:
-    """Runs scripts in a directory of their own."""
+    """Runs scripts in a separate directory."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -98,12 +98,12 @@ class Python:
 
     def run(self, text: str, *arguments: str, flags: tuple[str, ...] = (), preload: bool = True, check: bool = True,
             **more: str) -> Done:
-        """The script TEXT, with the library loaded but not at work unless it says so."""
+        """Runs the script TEXT with the library loaded, but not sampling unless the script starts it."""
         path = self.write("script.py", text)
         return self.command([sys.executable, *flags, str(path), *arguments], preload, check, **more)
 
     def sampled(self, text: str, rate: int = 1, **more: str) -> Done:
-        """The same with every allocation sampled from the interpreter's first moment on (or one in RATE bytes)."""
+        """The same, with every allocation sampled from the interpreter's start (or one in RATE bytes)."""
         path = self.write("script.py", text)
         start = ("import os,sys; os.environ['PIANO_RECORD_PID'] = str(os.getpid()); "
                  "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.executable, [sys.executable] + sys.argv[2:])")

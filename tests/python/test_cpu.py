@@ -1,4 +1,4 @@
-"""CPU samples of Python programs: by timers inside of them, with their functions merged among native frames."""
+"""CPU samples of Python programs by timers inside the program, with Python functions among native frames."""
 from __future__ import annotations
 
 import json
@@ -39,7 +39,7 @@ def times(python: Python, rec: Path) -> dict[str, tuple[int, int]]:
 
 @needs_frames
 def test_shares_of_functions_match_the_work(python: Python) -> None:
-    """Three times as long in one function as in the other, both below the same one, which has none of its own."""
+    """One function takes three times as long as the other. Both have the same caller, which has no self time."""
     rec, said = record(python, """
     def three(): burn(1.2)
     def one(): burn(0.4)
@@ -108,7 +108,7 @@ def test_heap_and_cpu_are_in_one_recording(python: Python) -> None:
 
 
 def test_kernel_option_uses_perf_without_python_functions(python: Python) -> None:
-    """--kernel means perf, which knows no function of Python."""
+    """--kernel requires perf, which finds no Python functions."""
     try:
         rec, said = record(python, "burn(0.3)", "--cpu", "--kernel")
     except AssertionError:
@@ -169,8 +169,8 @@ print(json.dumps([stats.samples, memprof.recording_path()]))
 
 @needs_frames
 def test_samples_at_any_instruction_do_not_crash_the_interpreter(python: Python) -> None:
-    """Thousands of samples of threads that do little but begin and leave functions, make code and destroy it: nothing faults, and the functions of a
-    stack are such as call each other."""
+    """Thousands of samples of threads that call functions and create and destroy code: no faults, and the functions of a
+    stack call each other."""
     said: Any = python.run(CHURN).json
     if isinstance(said, int):
         pytest.skip(f"perf is refused here: {said}")

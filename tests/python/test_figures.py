@@ -1,4 +1,4 @@
-"""Whether the figures are true: against what the script itself knows of its objects."""
+"""Compares the figures with what the script knows about its objects."""
 from __future__ import annotations
 
 import pytest
@@ -39,19 +39,19 @@ print(json.dumps({"left": left, "objects": len(expected), "wrong": len(wrong), "
 
 @pytest.mark.parametrize("allocator", ["", "malloc", "debug", "pymalloc_debug"])
 def test_every_object_once_and_with_its_size(python: Python, allocator: str) -> None:
-    """Sampling everything: small objects from arenas, large ones from malloc, and those in between."""
+    """Samples everything: small objects from arenas, large ones from malloc, and sizes in between."""
     more = {"PYTHONMALLOC": allocator} if allocator else {}
     said = python.sampled(SHADOW, rate=1, **more).json
     assert said["objects"] > 1000
     assert said["twice"] == 0 and said["left"] == 0 and said["sum"] and said["counts"]
-    if "debug" in allocator:  # the debug layer puts bytes around each block: addresses are not those of objects
+    if "debug" in allocator:  # the debug layer adds bytes around each block, so addresses are not those of objects
         return
     assert said["wrong"] == 0 and said["weights"] == 0
 
 
 @pytest.mark.parametrize("size", [0, 8, 479, 480, 5000])
 def test_every_allocation_is_one_sample(python: Python, size: int) -> None:
-    """Freed at once, so that only the counts can tell: nothing is sampled by malloc's hooks and then again."""
+    """Freed at once, so that only counts can be compared: malloc's hooks must not sample them a second time."""
     said = python.sampled(f"""
     import itertools, json
     from piano import memprof
@@ -101,7 +101,7 @@ def test_the_same_whatever_the_allocator_is(python: Python, plain_growth: list[i
 
 @pytest.mark.parametrize("allocator", ["", "malloc"])
 def test_hooks_are_only_where_they_are_needed(python: Python, allocator: str) -> None:
-    """What is malloc all the same is seen there, at half the cost."""
+    """Python with PYTHONMALLOC=malloc is sampled in malloc, at half the cost."""
     more = {"PYTHONMALLOC": allocator} if allocator else {}
     said = python.sampled("""
     import ctypes, json
@@ -127,7 +127,7 @@ def test_arenas_are_not_counted_beside_what_is_in_them(python: Python) -> None:
     plain = python.sampled(script).json
     maps = python.sampled(script, PIANO_MAPS="1").json
     assert plain > 100000 * (56 + 65)
-    assert plain <= maps < plain + 6_000_000  # its 13 arenas would be as much again
+    assert plain <= maps < plain + 6_000_000  # its 13 arenas would count once more
 
 
 def test_small_objects_are_seen_by_a_sampler(python: Python) -> None:
@@ -148,7 +148,7 @@ def test_small_objects_are_seen_by_a_sampler(python: Python) -> None:
 
 
 def test_a_mean_over_many_runs_is_the_truth(python: Python) -> None:
-    """Each size in one process, 60 times: the mean of the estimates within 4 standard errors of the truth."""
+    """Each size in a separate process, 60 times: the mean of the estimates is within 4 standard errors of the truth."""
     said = python.run("""
     import json
     from piano import memprof
@@ -223,7 +223,7 @@ def test_threads_see_all_their_allocations(python: Python) -> None:
 
 
 def test_snapshots_while_other_threads_allocate(python: Python) -> None:
-    """Every sample is of one block: its size and its stack are those of the one function that makes such blocks."""
+    """Every sample belongs to one block: its size and stack are those of the only function that makes such blocks."""
     said = python.run("""
     import hashlib, json, threading, zlib
     from piano import memprof
@@ -262,7 +262,7 @@ def test_a_profile_is_not_full_of_profiles(python: Python) -> None:
 
 
 def test_tracemalloc_and_piano_work_together(python: Python) -> None:
-    """Each order of putting in and taking out: nothing recurses, and small objects are seen while piano is at work."""
+    """All orders of installing and removing hooks: no recursion, and small objects are sampled while piano is active."""
     said = python.run("""
     import json, tracemalloc
     from piano import memprof
@@ -291,7 +291,7 @@ def test_tracemalloc_and_piano_work_together(python: Python) -> None:
 
 
 def test_hooks_are_restored_after_tracemalloc_removed_them(python: Python) -> None:
-    """It was there first, so when it goes it puts back what it had found, which is not piano. A sample notices."""
+    """It was installed first. Its removal restores the hooks before it, without piano's. The next sample detects that."""
     said = python.run("""
     import json, tracemalloc
     tracemalloc.start()
@@ -387,8 +387,8 @@ WRAPPER = r"""
 
 
 def test_another_allocator_gets_the_programs_requests_only(python: Python) -> None:
-    """One that puts itself in front, and out again, again and again: piano asks nothing of it on its own, nothing goes round in a
-    circle, and every object is seen once."""
+    """A hook that installs and removes itself repeatedly: piano does not call it by itself, there is no cycle of
+    hooks, and every object is sampled once."""
     python.write("wrapper.c", WRAPPER)
     python.command(["gcc", "-shared", "-fPIC", "-w", "wrapper.c", "-o", "wrapper.so"])
     said = python.run("""

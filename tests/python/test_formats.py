@@ -1,4 +1,4 @@
-"""What `HeapSnapshot.save` writes, and what `top_allocators` says, of snapshots made by hand."""
+"""The files of `HeapSnapshot.save` and the results of `top_allocators`, for snapshots made by hand."""
 from __future__ import annotations
 
 import importlib.util
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PACKAGE
+from conftest import PACKAGE, without
 
 sys.path.insert(0, str(PACKAGE))
 from piano.memprof import AllocationSample, FramePointerHealth, HeapSnapshot, StackFrame  # noqa: E402
@@ -58,7 +58,7 @@ def test_collapsed_names_do_not_split_lines(tmp_path: Path) -> None:
 
 
 def test_names_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
-    """Python has surrogates for the bytes of a file name that are no UTF-8; no file of text can have them."""
+    """Python represents invalid UTF-8 bytes of a file name as surrogates, which a text file cannot contain."""
     s = snapshot((10, [frame("\udc80f", "/x\udcff.py", 3, True)]))
     s.save(tmp_path / "x", "collapsed")
     assert (tmp_path / "x").read_text(encoding="utf-8") == "\\udc80f 10\n"
@@ -94,7 +94,7 @@ def test_confidence_follows_the_share_of_truncated_stacks() -> None:
 
 
 def test_package_passes_mypy_strict(tmp_path: Path) -> None:
-    """The package and a program that uses it, under mypy --strict."""
+    """Checks the package and a program that uses it with mypy --strict."""
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
     import subprocess
@@ -115,7 +115,7 @@ def test_package_passes_mypy_strict(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(source)],
                           stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout
-    env: dict[str, Any] = {**__import__("os").environ, "MYPYPATH": str(source.parent)}
+    env: dict[str, Any] = {**__import__("os").environ, "MYPYPATH": str(without(":", source.parent))}
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(user)],
                           stdout=subprocess.PIPE, text=True, env=env)
     assert done.returncode == 0 and 'Revealed type is "builtins.int"' in done.stdout, done.stdout

@@ -1,4 +1,4 @@
-"""The states of the profiler, and what each call says in the wrong one."""
+"""The states of the profiler, and the error of each call in a wrong state."""
 from __future__ import annotations
 
 import os
@@ -35,7 +35,7 @@ def test_without_the_library_start_says_what_to_type(python: Python) -> None:
     assert all(s.startswith("RuntimeError") for s in said)
     assert "python3 -m piano.memprof script.py" in said[0]
     assert said[1] == said[0] and said[2] == said[0]
-    # The command in the message, word for word, is one that helps.
+    # The command in the message works as printed.
     line = next(l for l in said[0].splitlines() if "LD_PRELOAD=" in l)
     python.write("script.py", "from piano import memprof; memprof.start(); print(memprof.get_stats().total_samples >= 0)")
     done = subprocess.run(["sh", "-c", line.strip()], cwd=python.root, stdout=subprocess.PIPE, text=True,
@@ -103,7 +103,7 @@ def test_after_stop_frees_are_followed_and_nothing_new_is_seen(python: Python) -
 
 
 def test_samples_of_both_rates_count_by_their_own(python: Python) -> None:
-    """16 MB at one rate and 16 MB at another: weighed by either rate alone, the sum would be off by a third or more."""
+    """16 MB at one rate and 16 MB at another: with either rate for both, the sum would be wrong by a third or more."""
     said = python.run("""
     import json
     from piano import memprof
@@ -153,7 +153,7 @@ def test_context_manager_starts_and_stops(python: Python) -> None:
 
 
 def test_ctrl_c_in_a_snapshot_does_not_blind_the_thread(python: Python) -> None:
-    """What a snapshot allocates is left out. When it is interrupted right after that began, it has to end all the same."""
+    """Allocations of a snapshot are not sampled. Sampling must resume even if the snapshot is interrupted right at its start."""
     said = python.run("""
     import json
     from piano import memprof
@@ -219,7 +219,7 @@ def test_the_recording_is_for_the_tool(python: Python) -> None:
     """).json
     report = python.piano("report", "--heap", "--json", path)
     live = __import__("json").loads(report.out)["live_bytes"]
-    assert 1 << 20 <= live < 3 << 20  # what the script held at its end, not what the torn down interpreter did
+    assert 1 << 20 <= live < 3 << 20  # what the script held at its end, before the interpreter freed its objects
 
 
 def test_runs_directory_that_cannot_be_made(python: Python) -> None:

@@ -1,4 +1,4 @@
-"""Forks in every form: the child is not harmed, nor the recording of its parent."""
+"""All kinds of forks: they harm neither the child nor the parent's recording."""
 from __future__ import annotations
 
 import json
@@ -7,7 +7,7 @@ from conftest import Python
 
 
 def test_fork_while_threads_allocate_keeps_the_profile(python: Python) -> None:
-    """Threads allocate while others fork; a child allocates, starts a profile of its own, and ends. The parent's goes on."""
+    """Threads allocate while others fork; a child allocates, starts a separate profile, and ends. The parent's continues."""
     said = python.run("""
     import json, os, threading
     from piano import memprof
@@ -77,7 +77,7 @@ def test_vfork_leaves_the_parent_at_work(python: Python) -> None:
 
 
 def test_workers_of_a_preforking_server_profile_themselves(python: Python) -> None:
-    """As gunicorn does it: the master imports and forks workers; each profiles itself on demand, and is asked to end."""
+    """Like gunicorn: the master imports and forks workers; each profiles itself on demand, and is asked to end."""
     said = python.run("""
     import json, os, signal, socket
     from piano import memprof

@@ -1,4 +1,4 @@
-"""Programs with the library in them, and without: they must not notice."""
+"""Programs with and without the library behave the same."""
 from __future__ import annotations
 
 import json
@@ -231,7 +231,7 @@ AS_IT_IS = {
     ["-c", "1 / 0"]], ids=lambda words: "-".join(w for w in words if w.isalnum() or "." in w and " " not in w))
 @pytest.mark.parametrize("flags", [(), ("-P",)])
 def test_script_behaves_the_same_with_save(python: Python, words: list[str], flags: tuple[str, ...]) -> None:
-    """With --save the script runs inside of a module of piano, and must not be able to tell."""
+    """With --save the script runs inside a module of piano, and must not notice it."""
     (python.root / "folder").mkdir()
     for name, text in AS_IT_IS.items():
         python.write(name, text)
@@ -293,7 +293,7 @@ def test_output_goes_to_the_file_named(python: Python) -> None:
 
 @needs_package
 def test_the_package_installs(python: Python) -> None:
-    """`pip install ./python`, into an environment of its own; nothing is fetched, so what builds it has to be here."""
+    """`pip install ./python` into a new environment, without downloads, so the build dependencies must be installed."""
     root = __import__("conftest").ROOT
     pytest.importorskip("setuptools")
     made = python.command([sys.executable, "-m", "venv", "--system-site-packages", "env"], check=False)
@@ -316,7 +316,7 @@ def test_the_package_installs(python: Python) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "co:lon", "do$x", "näme it's"])
 def test_package_in_an_awkward_path_works(python: Python, name: str) -> None:
-    """LD_PRELOAD is split at blanks and colons. PYTHONPATH is too, at colons, so the package is found by a link there."""
+    """LD_PRELOAD is split at blanks and colons, and PYTHONPATH at colons, so both use links."""
     links = python.root / "links"
     links.mkdir()
     place = python.root / name

@@ -1,4 +1,4 @@
-"""Python functions in the stacks of allocations: the right ones, at the right lines, in the right places among native frames."""
+"""Python functions in the stacks of allocations: the right functions and lines, in the right places among native frames."""
 from __future__ import annotations
 
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Python, needs_frames
 
-# What every script here begins with: `stack(SIZE)` is the stack of the one live block of SIZE bytes (a bytearray has a byte more),
+# The beginning of each script: `stack(SIZE)` is the stack of the only live block of SIZE bytes (a bytearray has one byte more),
 # innermost first, as [function, line, is_python].
 HEAD = """
 import json, os, sys, threading
@@ -23,7 +23,7 @@ def stack(size):
     return [[f.function, f.line, f.is_python] for f in found[0].stack]
 memprof.start(1)
 """
-AT = HEAD.strip("\n").count("\n") + 1  # the first line of a script is behind so many
+AT = HEAD.strip("\n").count("\n") + 1  # the number of lines before the script's first line
 
 
 def run(python: Python, text: str, **more: Any) -> Any:
@@ -62,8 +62,8 @@ def test_stacks_have_function_file_and_line(python: Python) -> None:
 
 @needs_frames
 def test_line_numbers_equal_those_of_python(python: Python) -> None:
-    """Loops, jumps back, statements of several lines, comprehensions, handlers: the line of a sample is f_lineno of the frame at
-    that moment, asked for in the same expression."""
+    """Loops, jumps back, statements of several lines, comprehensions, handlers: the line of a sample is the frame's f_lineno,
+    read in the same expression."""
     said = run(python, """
     lines = {}
     kept = []
@@ -133,7 +133,7 @@ def test_deep_recursion_keeps_the_innermost(python: Python) -> None:
 
 @needs_frames
 def test_stacks_pass_through_callbacks_from_c(python: Python) -> None:
-    """Native frames stand between the function that was called back and the one that called C: those of other modules, at least."""
+    """Native frames, at least those of other modules, stand between a callback and the function that called C."""
     said = run(python, """
     import ctypes
     kept = []
@@ -166,7 +166,7 @@ def test_stacks_pass_through_callbacks_from_c(python: Python) -> None:
 
 @needs_frames
 def test_threads_that_released_the_gil_have_their_stacks(python: Python) -> None:
-    """ctypes lets go of the lock during a call: four threads are in malloc at once, each below its own Python function."""
+    """ctypes releases the GIL during a call: four threads are in malloc at once, each below its own Python function."""
     said = run(python, """
     import ctypes
     libc = ctypes.CDLL(None)
@@ -207,8 +207,8 @@ def test_stacks_of_numpy_have_native_and_python_frames(python: Python) -> None:
 
 @needs_frames
 def test_code_objects_at_a_reused_address_are_told_apart(python: Python) -> None:
-    """Functions are made, run and destroyed in a loop, so that others come to lie where they were, with the same name and other lines:
-    every sample has those of the one it came from."""
+    """Functions are created, run and destroyed in a loop, so that new ones reuse their addresses, with the same name and other lines:
+    every sample has the function that allocated it."""
     said = run(python, """
     import gc
     kept, made = [], set()
@@ -235,7 +235,7 @@ def test_code_objects_at_a_reused_address_are_told_apart(python: Python) -> None
 
 
 def test_samples_during_destruction_of_code_objects_do_not_crash(python: Python) -> None:
-    """A callback of a weak reference runs, and allocates, while the code object of the frame that is just left is destroyed."""
+    """A callback of a weak reference allocates while the code object of the frame that is being left is destroyed."""
     said = run(python, """
     import weakref
     kept, seen = [], []
@@ -304,7 +304,7 @@ def test_names_that_are_not_ascii(python: Python) -> None:
 
 @needs_frames
 def test_names_are_correct_in_the_c_locale(python: Python) -> None:
-    """They are UTF-8 in the recording, and text again here, whatever the locale says of file names; and one may be empty."""
+    """Names are UTF-8 in the recording and text in the report, in every locale; a name may be empty."""
     said = run(python, """
     def größe():
         return bytearray(700_001)
@@ -322,7 +322,7 @@ def test_names_are_correct_in_the_c_locale(python: Python) -> None:
 
 @needs_frames
 def test_records_of_code_have_a_bound(python: Python) -> None:
-    """Large functions, made without end, each met in one sample: the recording does not grow without end too."""
+    """An endless series of large functions, each in one sample: the recording does not grow without limit."""
     said = run(python, """
     lines = ";".join(["x=a"] * 50) + "\\n "
     text = "def f(a):\\n " + lines * 120 + "\\n return bytearray(500_000)"
@@ -342,12 +342,12 @@ def test_records_of_code_have_a_bound(python: Python) -> None:
     """)
     assert said[0] > 20_000, "the functions are too small: the test shows nothing"
     assert said[1] < 80 << 20  # it was 190 MB
-    assert said[2][-1] == ["<module>", AT + 14, True]  # what was known before is known still
+    assert said[2][-1] == ["<module>", AT + 14, True]  # functions that were known before are still known
 
 
 @needs_frames
 def test_children_have_stacks_of_their_own(python: Python) -> None:
-    """fork, multiprocessing and workers that are forked ahead: each knows the code it runs, whatever its parent knew."""
+    """fork, multiprocessing and preforked workers: each knows the code that it runs, independent of its parent."""
     said = run(python, """
     import multiprocessing
     def worker(n, out):
@@ -375,7 +375,7 @@ def test_children_have_stacks_of_their_own(python: Python) -> None:
 
 
 def test_daemon_threads_outlive_the_interpreter(python: Python) -> None:
-    """The interpreter takes their state away while they are in C code that allocates."""
+    """The interpreter destroys their thread state while they are in C code that allocates."""
     for _ in range(3):
         done = python.run("""
         import ctypes, threading
@@ -397,7 +397,7 @@ def test_daemon_threads_outlive_the_interpreter(python: Python) -> None:
         assert done.out == "end\n" and done.err == ""
 
 
-# ---- what the tool makes of it ----
+# ---- in the tool ----
 
 PROGRAM = """
 import sys
@@ -489,7 +489,7 @@ def test_exports_and_the_page_have_python_functions(python: Python) -> None:
 
 @needs_frames
 def test_damaged_code_objects_do_not_crash_the_report(python: Python) -> None:
-    """Whatever the part of the file says that has names and lines in it, the report is made, or refused in words."""
+    """With any damage in the part of the file that has names and lines, the tool makes the report or refuses with a message."""
     import random
 
     rec = record(python)
@@ -564,7 +564,7 @@ def conf_piano() -> str:
 
 @needs_frames
 def test_program_with_embedded_python_has_python_functions(python: Python) -> None:
-    """The functions of the program stay outside of those of Python, and those it makes Python call inside."""
+    """Native functions of the program stay outside the Python functions that they call."""
     source = python.write("host.c", r"""
     #include <Python.h>
     #include <stdlib.h>

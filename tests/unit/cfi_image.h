@@ -1,4 +1,4 @@
-/* Helpers of the tests of call frame information: small images of it, written by hand. */
+/* Helpers of the tests of call frame information: small hand-written images. */
 #ifndef TESTS_UNIT_CFI_IMAGE_H
 #define TESTS_UNIT_CFI_IMAGE_H
 
@@ -11,7 +11,7 @@
 
 enum { BASE = 0x400000, FUNCTION = 0x401000, FUNCTION_BYTES = 0x100, ROOM = 512 };
 
-/* .eh_frame_hdr with a table of one function, a CIE and its FDE, in a heap block of just that size. */
+/* .eh_frame_hdr with a table of one function, a CIE and its FDE, in a heap block of exact size. */
 struct image {
     struct piano__cfi cfi;
     unsigned char *bytes;
@@ -98,7 +98,7 @@ static struct image image_make(const struct spec *spec, const char *program, siz
         put(&im, "", 1);
     put(&im, program, len);
     put_length_at(&im, fde);
-    im.bytes = realloc(im.bytes, im.len); /* so that ASan sees the end */
+    im.bytes = realloc(im.bytes, im.len); /* so that ASan detects the end */
     im.cfi = (struct piano__cfi){.bytes = im.bytes,
                                  .size = im.len,
                                  .address = BASE,
@@ -107,7 +107,7 @@ static struct image image_make(const struct spec *spec, const char *program, siz
     return im;
 }
 
-/* The row of PC in a function with PROGRAM, and what piano__cfi_find says. */
+/* The row of PC in a function with PROGRAM, and the result of piano__cfi_find. */
 static inline int find_in(const struct spec *spec, const char *program, size_t len, uint64_t pc,
                           struct piano__cfi_row *row)
 {

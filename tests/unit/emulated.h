@@ -1,5 +1,5 @@
-/* What qemu does not emulate of Linux for a program of another machine. A test that needs it asks first, and is skipped by name:
- * tests/run prints the reason. On a kernel all of this is there. */
+/* Features of Linux that qemu does not emulate for a program of another machine. A test that needs one checks it and is skipped:
+ * tests/run prints the reason. A real kernel has all of them. */
 #ifndef PIANO_TESTS_EMULATED_H
 #define PIANO_TESTS_EMULATED_H
 
@@ -36,7 +36,7 @@ static inline __attribute__((unused)) void need_vm_readv(void)
          "there is no process_vm_readv here");
 }
 
-/* The kernel's own code that a signal handler returns to. */
+/* The kernel's code that a signal handler returns to. */
 static inline __attribute__((unused)) void need_vdso(void)
 {
     need(getauxval(AT_SYSINFO_EHDR) != 0, "there is no vdso here");

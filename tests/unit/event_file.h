@@ -1,4 +1,4 @@
-/* A decoder of events for tests, apart from that of the tool, and recordings to be decoded. */
+/* A decoder of events for tests, independent of the tool's, and recordings to decode. */
 #ifndef TESTS_UNIT_EVENT_FILE_H
 #define TESTS_UNIT_EVENT_FILE_H
 
@@ -131,7 +131,7 @@ static inline void decode(struct file *f)
     free(all);
 }
 
-/* What PATH holds now. */
+/* The current contents of PATH. */
 static inline struct file read_file(const char *path)
 {
     struct file f = {0};
@@ -152,7 +152,7 @@ static inline void release(struct file *f)
     free(f->events);
 }
 
-/* The text of name ID; NULL when there is none. */
+/* The text of name ID; NULL if there is none. */
 static inline const char *name_of(const struct file *f, uint64_t id)
 {
     for (size_t i = 0; i < chunks_of(f); i++) {
@@ -185,7 +185,7 @@ static inline const struct piano__thread_record *thread_of(const struct file *f,
     return last;
 }
 
-/* Depths of queue 5 that follow each other from FIRST on; how many. */
+/* The number of consecutive depths of queue 5 from FIRST on. */
 static inline size_t count_in_order(const struct file *f, uint32_t tid, uint64_t first)
 {
     size_t found = 0;

@@ -1,4 +1,4 @@
-/* Recordings of events with known contents, made in memory byte by byte, for tests of what reads them. */
+/* Recordings of events with known contents, built in memory byte by byte, for tests of readers. */
 #ifndef EVENT_IMAGE_H
 #define EVENT_IMAGE_H
 

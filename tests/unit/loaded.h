@@ -1,4 +1,4 @@
-/* For tests of the reader and the reports: a run from text, and output as text. */
+/* For tests of the reader and the reports: a run from text, and output to text. */
 #ifndef PIANO_TESTS_UNIT_LOADED_H
 #define PIANO_TESTS_UNIT_LOADED_H
 
@@ -16,7 +16,7 @@
 
 static struct run_error loaded_error;
 
-/* Loads LEN bytes as the file TMPDIR/piano-test-XXXXXX/NAME; the status of `run_load`. */
+/* Loads LEN bytes as the file TMPDIR/piano-test-XXXXXX/NAME; returns the status of `run_load`. */
 static inline int loaded_bytes(struct run *run, const char *name, const char *text, size_t len,
                                const struct run_options *options)
 {
@@ -39,7 +39,7 @@ static inline int loaded(struct run *run, const char *text)
     return loaded_bytes(run, "1000-7.ndjson", text, strlen(text), NULL);
 }
 
-/* A stream that ends up as malloc'd text in *TEXT. */
+/* A stream that writes malloc'd text to *TEXT. */
 static inline FILE *captured(char **text)
 {
     static size_t len;

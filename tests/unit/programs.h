@@ -1,5 +1,5 @@
-/* For tests of symbols: programs compiled at test time in a directory of their own, and what binutils
- * knows about them. */
+/* For tests of symbols: programs compiled at test time in a separate directory, and binutils'
+ * knowledge about them. */
 #ifndef PIANO_TESTS_UNIT_PROGRAMS_H
 #define PIANO_TESTS_UNIT_PROGRAMS_H
 
@@ -85,7 +85,7 @@ static const char program_cc[] =
 
 static char dir[64];
 
-/* "DIR/NAME"; eight of them at a time. */
+/* "DIR/NAME"; at most eight at a time. */
 static inline const char *in_dir(const char *name)
 {
     static char paths[8][256];
@@ -103,7 +103,7 @@ static inline void put(const char *name, const void *data, size_t len)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Runs a command in the directory; whether it ended well. */
+/* Runs a command in the directory; returns whether it succeeded. */
 static inline bool __attribute__((format(printf, 1, 2))) sh(const char *fmt, ...)
 {
     char command[TEXT], whole[TEXT + 128];
@@ -120,7 +120,7 @@ static inline bool have(const char *program)
     return sh("command -v %s", program);
 }
 
-/* gcc's and clang's results must not depend on what is set around the tests. */
+/* gcc's and clang's results must not depend on the environment of the tests. */
 static inline int set_up(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static inline uint64_t symbol_address(const char *file, const char *name)
     return addr;
 }
 
-/* Addresses of instructions within the size of a symbol of FILE's code; how many. */
+/* Addresses of instructions within the size of a symbol of FILE's code; returns the count. */
 static inline size_t addresses_of(const char *file, uint64_t *addrs)
 {
     static struct {
@@ -204,7 +204,7 @@ static inline size_t addresses_of(const char *file, uint64_t *addrs)
     return count;
 }
 
-/* The frames of the one call of malloc in `top`. */
+/* The frames of the only call of malloc in `top`. */
 static inline size_t call_of_malloc(struct symbols *s, const struct symbol_module *module,
                                     const char *with_symbols, const struct symbol_frame **frames)
 {
@@ -259,7 +259,7 @@ static inline void assert_name(struct symbols *s, const char *path, uint64_t add
     assert_string_equal(f[n - 1].function, want);
 }
 
-/* Build-id of FILE as binutils sees it: LEN bytes at ID, or -1. */
+/* Build-id of FILE according to binutils: LEN bytes at ID, or -1. */
 static inline size_t build_id_of(const char *file, uint8_t id[32], char *hex)
 {
     char line[TEXT], command[TEXT];

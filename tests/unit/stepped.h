@@ -1,7 +1,7 @@
-/* Children that are stepped by single instructions between two marks, and interrupted after a number of them.
+/* Children that are single-stepped between two marks, and interrupted after a number of instructions.
  *
- * For handlers the child steps itself by the trap flag, and the handler of SIGTRAP is the handler. For SIGKILL, and where
- * there is no trap flag, the parent steps it by ptrace. */
+ * For handlers, the child steps itself with the trap flag, and the handler of SIGTRAP is the handler. For SIGKILL, and on machines
+ * without a trap flag, the parent steps it with ptrace. */
 #ifndef PIANO_TESTS_STEPPED_H
 #define PIANO_TESTS_STEPPED_H
 
@@ -33,7 +33,7 @@
 enum {
     POINTS = 40,
     STEPS = 200000, /* of all children of a test, about */
-    LIMIT_S = 200 /* of a child: a step takes microseconds, or a hundred when the machine is busy */
+    LIMIT_S = 200   /* of a child: a step takes microseconds, or a hundred on a busy machine */
 };
 
 static char dir[256];
@@ -79,7 +79,8 @@ static __attribute__((noinline)) void set_trap_flag(bool on)
 static void begin(void)
 {
     self()->last_flush =
-        INT64_MAX / 2; /* no flush: a trap in it, where signals are blocked, kills */
+        INT64_MAX /
+        2; /* no flush: a trap in it kills the child, because signals are blocked there */
 #ifdef __x86_64__
     if (handler) {
         struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -102,7 +103,7 @@ static void end(void)
     raise(SIGSTOP);
 }
 
-/* Calls FUNCTION at the instruction that was asked for. */
+/* Calls FUNCTION at the chosen instruction. */
 static void handle(void (*function)(int))
 {
 #ifdef __x86_64__
@@ -112,12 +113,12 @@ static void handle(void (*function)(int))
 #endif
 }
 
-/* What a child did. */
+/* The result of a child. */
 struct outcome {
     int status;
-    bool reached;    /* the instruction; else the second mark came first */
+    bool reached;    /* the instruction; otherwise the second mark came first */
     struct buf text; /* the run file */
-    struct buf live; /* what the image has besides */
+    struct buf live; /* additional lines of the image */
 };
 
 static void append(void *ctx, const char *text, size_t len)
@@ -189,7 +190,7 @@ static void trace(struct outcome *o, pid_t child, long steps, int signal, long *
     o->reached = step(child, steps, done);
     signal = o->reached ? signal : 0;
     assert_int_equal(ptrace(PTRACE_DETACH, child, NULL, (void *)(long)signal), 0);
-    do { /* a handler that returns goes on to the second mark */
+    do { /* a handler that returns continues to the second mark */
         kill(child, SIGCONT);
         assert_int_equal(waitpid(child, &o->status, WUNTRACED), child);
     } while (WIFSTOPPED(o->status));
@@ -233,8 +234,8 @@ static void release(struct outcome *o)
     *o = (struct outcome){0};
 }
 
-/* Calls CHECK for places between the marks of SCENARIO, FEWEST or more. Returns its length in steps. It may be shorter
- * than the first time, as the runtime reads the CPU time when some time has passed: the last places may be after its end. */
+/* Calls CHECK for at least FEWEST places between the marks of SCENARIO. Returns its length in steps. It may be shorter
+ * than the first time, because the runtime reads the CPU time after some time has passed: the last places may be after its end. */
 static long at_points(void (*scenario)(void), int signal, void (*check)(struct outcome *, long),
                       long fewest)
 {
@@ -245,8 +246,8 @@ static long at_points(void (*scenario)(void), int signal, void (*check)(struct o
     o = interrupt(scenario, 10000000, signal, &length);
     assert_int_equal(o.status, 0);
     assert_false(o.reached);
-    const char *wanted = getenv("POINTS"); /* for a closer look than the tests take each time */
-    long most = 2 * STEPS / length;        /* a sanitizer makes many instructions of one */
+    const char *wanted = getenv("POINTS"); /* for a finer test than each time */
+    long most = 2 * STEPS / length;        /* a sanitizer turns one instruction into many */
     long points = wanted ? atol(wanted) : most < fewest ? fewest : most < POINTS ? most : POINTS;
     long reached = 0;
     for (long i = 0; i < points; i++) {
@@ -268,7 +269,8 @@ static void at_many_points(void (*scenario)(void), int signal,
     reads_cpu_time = false;
     long length = at_points(scenario, signal, check, 4);
     reads_cpu_time = true;
-    if (length <= STEPS / 2) /* else, under a sanitizer, half a million steps for a single point */
+    if (length <=
+        STEPS / 2) /* otherwise, under a sanitizer, a single point takes half a million steps */
         at_points(scenario, signal, check, 1);
 }
 

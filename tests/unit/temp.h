@@ -1,4 +1,4 @@
-/* Where unit tests put files: tests/run sets TMPDIR to a directory that it removes, whatever became of the test. */
+/* Files of unit tests: tests/run sets TMPDIR to a directory that it removes after the test, also if the test fails. */
 #ifndef PIANO_TESTS_UNIT_TEMP_H
 #define PIANO_TESTS_UNIT_TEMP_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* TMPDIR/NAME into PATH, which is returned; /tmp/NAME where that is too long. */
+/* Writes TMPDIR/NAME to PATH and returns it; /tmp/NAME if that is too long. */
 static inline char *temp_name(char *path, size_t size, const char *name)
 {
     const char *dir = getenv("TMPDIR");

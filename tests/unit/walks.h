@@ -1,4 +1,4 @@
-/* Helpers of the tests of unwinding: libgcc's unwinder to compare with, and functions that stay functions. */
+/* Helpers of the tests of unwinding: libgcc's unwinder to compare with, and functions that the compiler keeps. */
 #ifndef TESTS_UNIT_WALKS_H
 #define TESTS_UNIT_WALKS_H
 
@@ -11,7 +11,7 @@
 
 enum { OTHER_ROOM = 512 };
 
-/* In the terms of struct piano__walk: the call is at pc-1. */
+/* In terms of struct piano__walk, the call is at pc-1. */
 struct other_walk {
     unsigned depth;
     uintptr_t pcs[OTHER_ROOM];
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void other_walk(struct other_walk *
     _Unwind_Backtrace(other_frame, out);
 }
 
-/* From the frames OURS and THEIRS on, the walks are the same; ours may be cut. */
+/* From the frames OURS and THEIRS on, the walks are equal; ours may be truncated. */
 static inline void expect_same(const struct piano__walk *a, unsigned ours,
                                const struct other_walk *b, unsigned theirs)
 {
@@ -71,7 +71,7 @@ static struct taken *taken_into;
 static FRAME __attribute__((unused)) void take_walk(void)
 {
     piano__walk_here(taken_into->walker, &taken_into->walk);
-    __asm__ volatile(""); /* the call is not the last thing done, else it would be a jump */
+    __asm__ volatile(""); /* the call is not the last statement, because it would become a jump */
 }
 
 static inline void take_into(struct taken *taken)
@@ -80,7 +80,7 @@ static inline void take_into(struct taken *taken)
     take_walk();
 }
 
-/* Words of other functions' frames, which are not for ASan to judge. */
+/* Reads other functions' frames, which ASan must not check. */
 static FRAME __attribute__((no_sanitize_address, unused)) void
 copy_raw(uintptr_t *to, const uintptr_t *from, unsigned words)
 {

@@ -1,8 +1,8 @@
 # piano_profile(TARGET [FUNCTIONS PATTERN...] [FILES PATH...] [DIRS DIR...] [SKIP NAME...] [FRAME FUNCTION] [EXACT])
 #
-# Builds TARGET with the chosen functions instrumented: the arguments mean what the options --fn, --file, --dir, --skip,
-# --frame and --exact of `piano build` mean. The target's compiler and link commands go through `piano cc-wrap`, which reads
-# the choice from a file below the build directory. Other targets are not touched.
+# Builds TARGET with the chosen functions instrumented. The arguments correspond to the options --fn, --file, --dir, --skip,
+# --frame and --exact of `piano build`. The target's compiler and link commands go through `piano cc-wrap`, which reads
+# the choice from a file below the build directory. Other targets do not change.
 # The program leaves its runs in .piano/runs of the top source directory, where `piano report` looks for them.
 
 function(piano_profile target)
@@ -52,7 +52,7 @@ function(piano_profile target)
   endforeach()
   set_property(TARGET ${target} PROPERTY RULE_LAUNCH_LINK "${words}")
 
-  # Another choice compiles the target again.
+  # A different choice compiles the target again.
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     if(NOT source MATCHES "\\$<")

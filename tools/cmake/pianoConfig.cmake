@@ -2,7 +2,7 @@
 #   piano::piano                    the library and piano.h, for programs that call piano themselves
 #   piano_profile(TARGET ...)       builds a target with chosen functions instrumented
 #   PIANO_EXECUTABLE                the tool
-# Everything is found from where this file is, so that an installed piano can be moved.
+# All paths are relative to this file, so that an installed piano can be moved.
 get_filename_component(_piano_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." REALPATH)
 set(PIANO_EXECUTABLE "${_piano_prefix}/bin/piano")
 set(PIANO_LIBRARY_DIR "${_piano_prefix}/lib/piano")

@@ -33,8 +33,8 @@ _piano_functions()
         sort -u
 }
 
-# Offers functions for the word under the cursor. Bash ends a word at a colon: what stands before the last one is
-# not to be written again.
+# Offers functions for the word under the cursor. Bash ends a word at a colon, so the completion must not repeat the
+# text before the last colon.
 _piano_complete_function()
 {
     local line=${COMP_LINE:0:COMP_POINT} head
@@ -61,7 +61,7 @@ _piano()
     fi
     words=$(_piano_field 4 "$table" "$command" -)
     for ((i = 2; i < COMP_CWORD; i++)); do
-        # What follows `--`, or a program's name, is another program's command line.
+        # The words after `--` or after a program's name belong to another program.
         [ "${COMP_WORDS[i]}" = -- ] && compopt -o default && return
         [ "$words" = program ] || continue
         case ${COMP_WORDS[i]}:${COMP_WORDS[i - 1]} in

@@ -7,10 +7,11 @@
 #
 # IN=base builds in a Debian 11 chroot, which is made once in BASE_ROOT and needs root. IN=here uses the compiler and the
 # libraries of this system: the packages then need its glibc. Without IN, `make deb` builds here, the others in the chroot.
+# CROSS=aarch64-linux-gnu- makes packages for aarch64, in the chroot only.
 
 PACKAGE_DIR := build/package
 BASE_ROOT   ?= $(PACKAGE_DIR)/debian11
-PACKAGE      = tools/package/build --base $(call quote,$(BASE_ROOT)) --out $(PACKAGE_DIR)
+PACKAGE      = tools/package/build $(CROSS:%=--cross %) --base $(call quote,$(BASE_ROOT)) --out $(PACKAGE_DIR)
 quote        = '$(subst ','\'',$(1))'
 
 .PHONY: deb tarball wheel packages install-cmake

@@ -94,7 +94,7 @@ function small(change: (columns: { parent: number[]; code: number[]; at: number[
   const c = { parent: [NONE, 0, 1], code: [0, 0, 0], at: [1, 2, 3], value: [5, 5, 5] };
   change(c);
   const name = w.string("f");
-  w.table("threads", 1, { tid: [1], name: [name], worker: [NONE], is_main: [1] });
+  w.table("threads", 1, { tid: [1], name: [name], worker: [NONE], is_main: [1], pid: [0], process: [NONE], place: [0] });
   w.table("code", 1, { function: [name], file: [NONE], line: [0], module: [NONE], inlined: [0], plumbing: [0] });
   w.table("nodes", 3, { parent: c.parent, code: c.code });
   w.table("samples", 3, { at: c.at, thread: [0, 0, 0], node: [0, 1, 2], kind: [0, 0, 0], value: c.value });

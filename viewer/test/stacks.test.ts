@@ -9,7 +9,7 @@ import { PageWriter } from "./writer";
 test("times off the CPU on one stack are one row, independent of lines; preempted ones are a separate row", async () => {
   const w = new PageWriter();
   const [main, wait] = [w.string("main"), w.string("wait")];
-  w.table("threads", 1, { tid: [1], name: [main], worker: [NONE], is_main: [1] });
+  w.table("threads", 1, { tid: [1], name: [main], worker: [NONE], is_main: [1], pid: [0], process: [NONE], place: [0] });
   w.table("code", 3, { function: [main, wait, wait], file: [NONE, NONE, NONE], line: [1, 2, 3], module: [NONE, NONE, NONE],
     inlined: [0, 0, 0], plumbing: [0, 0, 0] });
   w.table("nodes", 3, { parent: [NONE, 0, 0], code: [0, 1, 2] }); // main, and wait() at two lines

@@ -54,6 +54,7 @@ function threads(w: PageWriter, sizes: Sizes): void {
   w.table("threads", sizes.threads, {
     tid: rows.map((i) => 4000 + i), name: rows.map((i) => w.string(i === 0 ? "game" : `worker-${i}`)),
     worker: rows.map((i) => (i === 0 ? NONE : w.string(`worker ${i}`))), is_main: rows.map((i) => (i === 0 ? 1 : 0)),
+    pid: rows.map(() => 0), process: rows.map(() => NONE), place: rows.map(() => 0),
   });
 }
 

@@ -1,4 +1,4 @@
-/* Functions whose cost changes from call to call or in the course of the run. No frame stands out. */
+/* Functions whose cost changes from call to call or during the run. No frame is an outlier. */
 #ifndef PIANO_BENCH_DRIFT_H
 #define PIANO_BENCH_DRIFT_H
 

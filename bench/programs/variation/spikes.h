@@ -160,7 +160,9 @@ FN void walk(int depth)
     if (depth > 0) {
         MADE(walk, 1);
         walk(depth - 1);
-        __asm__ __volatile__("" ::: "memory"); /* or it is a loop where no probe follows the call */
+        __asm__ __volatile__(
+            "" ::
+                : "memory"); /* keeps the compiler from making a loop of the recursion */
     }
 }
 
@@ -273,7 +275,7 @@ TWIN static void run_long(int frames)
     }
 }
 
-/* Cheap from one caller, 40 times dearer from the other, which is busier in every 40th frame. */
+/* Cheap if one caller calls it, 40 times more expensive for the other, which is busier in every 40th frame. */
 FN void shade(int steps)
 {
     WORK(shade, GROWN(steps));

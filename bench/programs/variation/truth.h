@@ -1,7 +1,7 @@
-/* What a program of this folder knows about itself, and prints: the truth that profilers are compared with.
+/* Measures and prints the truth of the programs in this folder, which profilers are compared with.
  *
- * Functions work in chains of dependent multiplications. Each call counts the steps it makes, and between two frames the program
- * times pieces of a chain that no profiler sees. Steps x ns per step is the self time of a function, whatever a profiler costs. */
+ * Functions run chains of dependent multiplications. Each call counts its steps, and between two frames the program
+ * times pieces of an uninstrumented chain. Steps x ns per step is a function's self time without the profiler's cost. */
 #ifndef PIANO_BENCH_TRUTH_H
 #define PIANO_BENCH_TRUTH_H
 
@@ -18,7 +18,7 @@ enum {
     FUNCTIONS_MOST = 128,
     PIECE = 20000, /* steps of a piece */
     PIECES = 1 << 16,
-    SHARE = 20, /* one part in so many of the run goes into pieces */
+    SHARE = 20, /* 1 / SHARE of the run goes into pieces */
 };
 
 struct tally {
@@ -80,7 +80,7 @@ TWIN static void sum_up(void)
     }
 }
 
-/* Not qsort, which allocates when there are many: allocations are compared, too. */
+/* Replaces qsort, which allocates for large arrays, because allocations are compared too. */
 TWIN static void sort(double *v, int n)
 {
     for (int gap = n / 2; gap > 0; gap /= 2)
@@ -93,10 +93,10 @@ TWIN static void sort(double *v, int n)
         }
 }
 
-/* `fn NAME CALLS LOW TRUTH HIGH MADE` for each function, ns of self time in all. LOW has the steps as fast as the chain ever went. HIGH has
- * them with every interruption that the pieces met. TRUTH has no interruption of more than two pieces' length.
- * `spent NS STEPS CALLS`: the CPU time of all but the pieces, that of the steps alone, and the calls. In a run that no profiler
- * watches, what is left over is what the calls cost. */
+/* Prints `fn NAME CALLS LOW TRUTH HIGH MADE` for each function, in ns of total self time. LOW uses the fastest piece, HIGH
+ * includes all interruptions of the pieces, and TRUTH excludes interruptions longer than two pieces.
+ * `spent NS STEPS CALLS` is the CPU time without the pieces, that of the steps, and the number of calls. Without a profiler,
+ * the difference is the cost of the calls. */
 TWIN static void tell(const char *const *names, int count)
 {
     double spent = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began, all = 0, most = 0, steps = 0;
@@ -124,7 +124,7 @@ TWIN static void tell(const char *const *names, int count)
     printf("step %.4f %.4f %.4f\nspent %.0f %.0f %ld\n", low, truth, all, spent, steps, calls);
 }
 
-/* The frame INDEX among the calls of ROOT is slow, and NAME made it so. */
+/* Prints that NAME makes the frame INDEX of ROOT slow. */
 TWIN static void spike(const char *root, int index, const char *name)
 {
     printf("spike %s %d %s\n", root, index, name);

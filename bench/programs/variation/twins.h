@@ -1,10 +1,10 @@
-/* Functions that do not work in chains. Each has a twin that is not instrumented, and the program times the twin in turns with it. */
+/* Functions without chains. Each has an uninstrumented twin, which the program times alternately with it. */
 #ifndef PIANO_BENCH_TWINS_H
 #define PIANO_BENCH_TWINS_H
 
 #include <math.h>
 
-/* Adds up what the calls of a twin take. */
+/* Adds up the times of a twin's calls. */
 struct twin {
     double sum, least;
     int turns;
@@ -29,7 +29,7 @@ TWIN static void tell_twin(const char *kind, const char *name, long calls, const
     printf("%s %s %ld %.0f %.0f %.0f\n", kind, name, calls * t->turns, least * t->turns, sum, sum);
 }
 
-/* An element of a table a call: the calls overlap, so that a single one takes longer than it adds. */
+/* Reads one element of a table per call. Calls overlap in the processor, so one call alone takes longer than it adds. */
 enum { ELEMENTS = 5000 };
 static double table[ELEMENTS];
 
@@ -146,7 +146,7 @@ TWIN static void run_qsort(int thousands)
     tell_twin("total", "sort_all", 1, &whole, NULL);
 }
 
-/* 50 000 pairs of malloc and free a call. The twin's are not those that a profiler puts in place of them. */
+/* 50 000 pairs of malloc and free per call. The twin calls glibc's functions, not a profiler's. */
 enum { PAIRS = 50000 };
 void *__libc_malloc(size_t size);
 void __libc_free(void *p);

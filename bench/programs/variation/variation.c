@@ -1,9 +1,9 @@
-/* Programs whose functions cost more at one time than at another, to see whom a profiler blames for it.
+/* Scenarios in which the cost of functions changes, to check which functions a profiler blames.
  *
  * usage: variation SCENARIO [SCALE [GROW]]
  *
- * SCALE is the length of the run in percent. GROW is what the scenario's function under test costs, in percent of what it costs
- * otherwise. Prints the truth (truth.h). */
+ * SCALE is the length of the run in percent. GROW is the cost of the function under test, in percent of its normal cost. Prints
+ * the truth (truth.h). */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 //! An echo server and its clients, as separate processes.
 //!
-//!     echo serve plain|traced          says its port and process id; ends with its standard input
-//!     echo ask PORT CLIENTS REQUESTS   says how many requests were answered in a second
+//!     echo serve plain|traced          prints its port and process id; ends at the end of its input
+//!     echo ask PORT CLIENTS REQUESTS   prints how many requests per second were answered
 
 mod load;
 
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 
-/// One worker: it and the clients have a CPU each.
+/// One worker, so that it and the clients have one CPU each.
 fn server(told: bool) -> io::Result<()> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all();

@@ -1,7 +1,7 @@
-//! What a poll costs with and without telemetry: tasks that do nothing but yield, on a plain runtime and a traced one in turns.
-//! Says two figures, nanoseconds of CPU time for a poll, plain and traced.
+//! Measures the cost of a poll with and without telemetry: tasks that only yield, alternately on a
+//! plain runtime and on a traced one. Prints the nanoseconds of CPU time per poll, plain and traced.
 //!
-//!     polls hooks|wakes POLLS     wakes: tasks spawned by this crate, so that wakes are told too
+//!     polls hooks|wakes POLLS     wakes: this crate spawns the tasks, so that it reports wakes too
 
 use std::io;
 use std::time::Duration;
@@ -18,10 +18,10 @@ async fn work() {
     }
 }
 
-/// Of this thread, which runs both runtimes.
+/// CPU time of this thread, which runs both runtimes.
 fn cpu_time() -> Duration {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it is written to during the call.
+    // SAFETY: the pointer is used only during the call.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -1,5 +1,5 @@
-//! A service that answers requests over TCP, with clients of its own, and two mistakes: a task that reads its configuration by a
-//! blocking call, and one that computes for too long at a time. Every request that comes meanwhile is late.
+//! A service that answers requests over TCP, and its clients. Two mistakes delay requests: one task reads
+//! its configuration with a blocking call, and one computes for too long without a yield.
 //!
 //!     piano record -- target/debug/examples/service [REQUESTS]
 //!     piano report --polls
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const CLIENTS: u64 = 4;
 
-/// Stands for a call that waits: a file on a slow disk, a name look-up, a lock.
+/// Stands for a call that blocks: a file on a slow disk, a name lookup, a lock.
 #[inline(never)]
 fn read_configuration() {
     std::thread::sleep(Duration::from_millis(60));

@@ -1,5 +1,5 @@
-//! The functions of libpiano, as `piano.h` has them, found when the program runs: nothing is linked, and where the library is
-//! not loaded there are none.
+//! The functions of `piano.h`. `dlsym` finds them when the program runs, so the program is not
+//! linked with libpiano.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
         fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     }
     const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the name is a C string, and the handle a constant that glibc has for this.
+    // SAFETY: the name is a C string, and the handle is a constant of glibc.
     let found = unsafe { dlsym(RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
@@ -36,12 +36,12 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// None unless all of them are there.
+            /// None if any function is missing.
             fn find() -> Option<Self> {
                 Some(Self {
                     $($name: {
                         let found = symbol($symbol)?;
-                        // SAFETY: it is a function of piano.h, and these are its arguments there.
+                        // SAFETY: piano.h declares this function with these arguments.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -73,12 +73,13 @@ functions! {
 
 static API: OnceLock<Option<Api>> = OnceLock::new();
 
-/// None: libpiano is not loaded.
+/// None if libpiano is not loaded.
 pub(crate) fn piano() -> Option<&'static Api> {
     API.get_or_init(Api::find).as_ref()
 }
 
-// SAFETY, of all of these: any thread may call them at any time, and pointers are looked at during the call only.
+// SAFETY of all calls below: any thread may call these functions at any time. They do not keep the
+// pointers that they get.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Api {
     pub(crate) fn worker_start(&self, worker: u64, name: &CStr) {
@@ -89,7 +90,7 @@ impl Api {
         unsafe { (self.worker_stop)() }
     }
 
-    /// Without a name: such tasks are told apart by their place.
+    /// Spawns a task without a name. Reports distinguish such tasks by their place.
     pub(crate) fn task_spawn(&self, task: u64, place: &CStr) {
         unsafe { (self.task_spawn)(task, std::ptr::null(), place.as_ptr()) }
     }

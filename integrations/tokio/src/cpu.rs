@@ -4,27 +4,27 @@ use std::io;
 
 use crate::api::{Api, CpuOptions};
 
-/// What makes a sample.
+/// The clock that triggers samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventSource {
-    /// The kernel's clock of CPU time, by perf.
+    /// The kernel's CPU clock, through perf.
     #[default]
     SwCpuClock,
-    /// Cycles of the processor, by perf: where it can count them.
+    /// Cycles of the processor, through perf, if the processor can count them.
     HwCpuCycles,
-    /// A timer for each thread. Needs no rights, and is as exact as the kernel's tick.
+    /// A timer for each thread. Needs no privileges. As exact as the kernel's tick.
     Timers,
 }
 
-/// How the CPU is sampled.
+/// Options of CPU sampling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuProfilingConfig {
-    /// Samples in a second of a thread's CPU time, 1 to 10000; 99 unless told.
+    /// Samples per second of a thread's CPU time, 1 to 10000. The default is 99.
     pub frequency_hz: u64,
-    /// Where perf is refused, there are timers in its place.
+    /// If the kernel refuses perf, timers replace it.
     pub event_source: EventSource,
-    /// Time in the kernel is sampled there, with its frames. Needs perf.
+    /// Also samples the kernel, with its frames. Needs perf.
     pub include_kernel: bool,
 }
 
@@ -34,21 +34,21 @@ impl Default for CpuProfilingConfig {
     }
 }
 
-/// What became of `with_cpu_profiling`.
+/// The result of `with_cpu_profiling`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CpuProfiling {
-    /// It was not asked for, or libpiano is not loaded.
+    /// Sampling was not requested, or libpiano is not loaded.
     Off,
-    /// By this, which is [`EventSource::Timers`] where perf was refused.
+    /// Sampling runs with this source: [`EventSource::Timers`] if the kernel refused perf.
     Sampling(EventSource),
-    /// By somebody else: `piano record --cpu`, or another runtime of this program.
+    /// `piano record --cpu` or another runtime of this program samples already.
     Elsewhere,
-    /// It could not be begun.
+    /// Sampling failed to start.
     Refused(io::Error),
 }
 
-/// Samples are taken until this is dropped.
+/// Sampling stops when this is dropped.
 pub(crate) struct Sampler {
     piano: Option<&'static Api>,
     pub state: CpuProfiling,
@@ -93,7 +93,7 @@ fn refused(errno: i32) -> CpuProfiling {
     CpuProfiling::Refused(io::Error::from_raw_os_error(errno))
 }
 
-/// 0 or an errno.
+/// Returns 0 or an errno.
 fn ask(piano: &Api, config: &CpuProfilingConfig, source: EventSource, kernel: bool) -> i32 {
     let Ok(frequency_hz @ 1..) = u32::try_from(config.frequency_hz) else {
         return EINVAL; // 0 means the default there

@@ -1,4 +1,4 @@
-//! Tokio's hooks, each to one function of `piano.h`.
+//! Connects each of Tokio's hooks with one function of `piano.h`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

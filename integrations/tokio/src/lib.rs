@@ -1,4 +1,4 @@
-//! Workers, tasks, polls, parks and wakes of Tokio, in recordings of the piano profiler.
+//! Adds Tokio's workers, tasks, polls, parks and wakes to recordings of the piano profiler.
 //!
 //! ```no_run
 //! use piano_tokio::{CpuProfilingConfig, TracedRuntime};
@@ -17,10 +17,11 @@
 //! piano report --polls
 //! ```
 //!
-//! libpiano is found when the program runs, where `piano record` has loaded it. Without it, nothing is told, and no hook is set.
+//! This crate uses libpiano if `piano record` has loaded it into the program. Without libpiano it
+//! sets no hooks and reports nothing.
 //!
-//! Build with `--cfg tokio_unstable`: only then does Tokio call for each task. Without it, the tasks that are spawned by this crate are
-//! told, and no others.
+//! Build with `--cfg tokio_unstable`, because Tokio calls the hooks of tasks only then. Without it,
+//! this crate reports only the tasks that it spawns itself.
 
 mod api;
 mod cpu;
@@ -36,7 +37,7 @@ pub use cpu::{CpuProfiling, CpuProfilingConfig, EventSource};
 pub use runtime::{spawn, spawn_blocking, spawn_local, TracedRuntime, TracedRuntimeBuilder};
 pub use traced::{traced, Traced};
 
-/// Whether libpiano is loaded: else nothing is told.
+/// Whether libpiano is loaded. If not, nothing is reported.
 #[must_use]
 pub fn is_loaded() -> bool {
     api::piano().is_some()

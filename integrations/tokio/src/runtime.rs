@@ -1,4 +1,4 @@
-//! A Tokio runtime with hooks in it.
+//! A Tokio runtime with piano's hooks.
 
 use std::future::Future;
 use std::io;
@@ -17,16 +17,16 @@ use crate::task::Own;
 use crate::traced::{whole, Traced};
 use crate::worker::Visit;
 
-/// A Tokio runtime that tells piano what its workers do. It can do whatever a [`Runtime`] can.
+/// A Tokio runtime that reports to piano what its workers do. It offers all that a [`Runtime`] does.
 ///
-/// Where libpiano is not loaded, it is that runtime and nothing else.
+/// If libpiano is not loaded, it only forwards calls to the [`Runtime`].
 pub struct TracedRuntime {
-    metrics: Option<Reader>, // goes first: its last reading is of a runtime that still exists
-    runtime: Runtime,        // goes before `cpu`: what it does until then is sampled
+    metrics: Option<Reader>, // dropped first: its last reading is of a runtime that still exists
+    runtime: Runtime,        // dropped before `cpu`, so that its shutdown is sampled too
     cpu: Sampler,
 }
 
-/// What is asked of a [`TracedRuntime`].
+/// Builds a [`TracedRuntime`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TracedRuntimeBuilder {
@@ -41,26 +41,26 @@ impl Default for TracedRuntimeBuilder {
 }
 
 impl TracedRuntimeBuilder {
-    /// The CPU is sampled as long as the runtime exists, all threads of the program. Under a `piano record` that samples it
-    /// anyway, that is left to it.
+    /// Samples the CPU in all threads of the program as long as the runtime exists. If
+    /// `piano record` samples the CPU, this does nothing.
     pub fn with_cpu_profiling(mut self, config: CpuProfilingConfig) -> Self {
         self.cpu = Some(config);
         self
     }
 
-    /// How often the depths of Tokio's queues are read, by a thread of its own; its other metrics are read a tenth as often.
-    /// [`Duration::ZERO`]: never. Without this, every 10 ms.
+    /// Sets how often a thread reads the depths of Tokio's queues; it reads the other metrics a tenth as often. The default is
+    /// 10 ms. [`Duration::ZERO`] turns this off.
     pub fn with_metrics_every(mut self, interval: Duration) -> Self {
         self.metrics_every = interval;
         self
     }
 
-    /// The runtime that `builder` makes. Hooks that were set in it are replaced, where libpiano is loaded: those of threads
-    /// (stop, park, unpark) and of tasks.
+    /// Builds the runtime with `builder`. If libpiano is loaded, this replaces the hooks of threads
+    /// (stop, park, unpark) and of tasks that were set in `builder`.
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::build`].
+    /// The errors of [`Builder::build`].
     pub fn build(self, builder: &mut Builder) -> io::Result<TracedRuntime> {
         let hooked = piano().map(|piano| (piano, hooks::install(piano, builder)));
         let cpu = Sampler::start(piano(), self.cpu.as_ref());
@@ -74,19 +74,19 @@ impl TracedRuntimeBuilder {
 }
 
 impl TracedRuntime {
-    /// Without CPU samples, unless the builder is told otherwise.
+    /// Returns a builder. It samples the CPU only after `with_cpu_profiling`.
     pub fn builder() -> TracedRuntimeBuilder {
         TracedRuntimeBuilder::default()
     }
 
-    /// As [`Runtime::block_on`]. The future is a task like others, spawned here.
+    /// Like [`Runtime::block_on`]. The future is recorded as a task that was spawned here.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _visit = Visit::new(piano());
         self.runtime.block_on(Traced::new(future, Location::caller(), true, false))
     }
 
-    /// As [`Runtime::spawn`], with wakes.
+    /// Like [`Runtime::spawn`]; records wakes too.
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -96,7 +96,7 @@ impl TracedRuntime {
         self.runtime.spawn(whole(future))
     }
 
-    /// As [`Runtime::spawn_blocking`].
+    /// Like [`Runtime::spawn_blocking`].
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, work: F) -> JoinHandle<R>
     where
@@ -106,18 +106,18 @@ impl TracedRuntime {
         self.runtime.spawn_blocking(told(work))
     }
 
-    /// What became of [`TracedRuntimeBuilder::with_cpu_profiling`].
+    /// The result of [`TracedRuntimeBuilder::with_cpu_profiling`].
     pub fn cpu_profiling(&self) -> &CpuProfiling {
         &self.cpu.state
     }
 
-    /// As [`Runtime::shutdown_timeout`].
+    /// Like [`Runtime::shutdown_timeout`].
     pub fn shutdown_timeout(self, duration: Duration) {
         drop(self.metrics);
         self.runtime.shutdown_timeout(duration);
     }
 
-    /// As [`Runtime::shutdown_background`].
+    /// Like [`Runtime::shutdown_background`].
     pub fn shutdown_background(self) {
         drop(self.metrics);
         self.runtime.shutdown_background();
@@ -132,7 +132,7 @@ impl Deref for TracedRuntime {
     }
 }
 
-/// As [`tokio::spawn`], with wakes.
+/// Like [`tokio::spawn`]; records wakes too.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -142,7 +142,8 @@ where
     tokio::spawn(whole(future))
 }
 
-/// As [`tokio::task::spawn_local`]. Tokio has no hooks for these tasks; only what is spawned by this is told.
+/// Like [`tokio::task::spawn_local`]. Tokio has no hooks for these tasks, so piano records only those
+/// that this function spawns.
 #[track_caller]
 pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -152,7 +153,8 @@ where
     tokio::task::spawn_local(Traced::new(future, Location::caller(), true, true))
 }
 
-/// As [`tokio::task::spawn_blocking`]. Tokio has no hooks for these tasks; only what is spawned by this is told.
+/// Like [`tokio::task::spawn_blocking`]. Tokio has no hooks for these tasks, so piano records only
+/// those that this function spawns.
 #[track_caller]
 pub fn spawn_blocking<F, R>(work: F) -> JoinHandle<R>
 where
@@ -162,7 +164,7 @@ where
     tokio::task::spawn_blocking(told(work))
 }
 
-/// A task of one poll.
+/// Runs a blocking function as a task of one poll.
 #[track_caller]
 fn told<F: FnOnce() -> R, R>(work: F) -> impl FnOnce() -> R {
     let at = Location::caller();

@@ -1,9 +1,10 @@
-//! Wakers of Tokio's tasks that tell, without memory of their own behind them: the pointer in one is Tokio's, and only its functions
-//! are ours. So it is Tokio that counts them, and a wake has the task's own memory on its way at once.
+//! Wakers that report wakes and need no allocation. Such a waker holds Tokio's data pointer and our
+//! functions. Tokio keeps the reference count, and a wake touches no memory beyond the task's.
 //!
-//! What is to be told is in a table, by that pointer. A task whose place there is taken has none, and gets a waker of the
-//! other sort (traced.rs). As long as there is a waker, Tokio keeps the memory it points to: no other task has that pointer, and one whose
-//! task is gone finds its place empty, or another pointer in it.
+//! A table maps the data pointer to the task's number. If the slot of a task is taken, the task gets
+//! an allocated waker (traced.rs). Tokio keeps the memory of the pointer as long as a waker exists, so
+//! no two tasks have the same pointer. A waker whose task has ended finds its slot empty, or with
+//! another pointer.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -17,10 +18,10 @@ const BUSY: usize = 1;
 
 #[repr(align(32))]
 pub(crate) struct Slot {
-    /// The pointer of its task; 0: nobody's.
+    /// The data pointer of its task, or 0 if the slot is free.
     pointer: AtomicUsize,
     task: AtomicU64,
-    /// Since the last poll.
+    /// Whether the task was woken since its last poll.
     is_woken: AtomicBool,
 }
 
@@ -28,13 +29,14 @@ static SLOTS: [Slot; 1 << BITS] = [const {
     Slot { pointer: AtomicUsize::new(0), task: AtomicU64::new(0), is_woken: AtomicBool::new(false) }
 }; 1 << BITS];
 
-/// The functions of the wakers behind: those that the first task came with, which all of Tokio's tasks share. Others have no place here.
+/// The functions of Tokio's own wakers, taken from the first task. All of Tokio's tasks share them.
+/// Wakers with other functions get no slot.
 static BEHIND: AtomicPtr<RawWakerVTable> = AtomicPtr::new(ptr::null_mut());
 
 static OURS: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, forget);
 
 impl Slot {
-    /// A place for TASK, which WAKER wakes; None: there is none. KNOWN: it is Tokio itself that polls with this waker.
+    /// Takes the slot of TASK, which WAKER wakes. None if the slot is taken. KNOWN: WAKER is Tokio's.
     pub(crate) fn take(waker: &Waker, task: u64, known: bool) -> Option<&'static Self> {
         let functions = ptr::from_ref(waker.vtable()).cast_mut();
         if known {
@@ -46,7 +48,9 @@ impl Slot {
         }
         let slot = Self::of(waker.data());
         slot.pointer.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        fence(Ordering::Release); // who finds what is written now finds it busy, or ours
+        // A reader that sees the stores below also sees BUSY or our pointer (pairs with the fence
+        // in `tell`).
+        fence(Ordering::Release);
         slot.task.store(task, Ordering::Relaxed);
         slot.is_woken.store(false, Ordering::Relaxed);
         slot.pointer.store(waker.data() as usize, Ordering::Release);
@@ -69,29 +73,30 @@ impl Slot {
     }
 }
 
-/// One that tells, in place of WAKER: it wakes what that does, and is valid as long as that is.
+/// A waker that reports wakes and then wakes WAKER's task. It is valid as long as WAKER.
 ///
 /// # Safety
 ///
-/// A slot was taken for WAKER.
+/// The caller took a slot for WAKER.
 pub(crate) unsafe fn waker_for(waker: &Waker) -> ManuallyDrop<Waker> {
-    // SAFETY: our functions hand the pointer to those it came with.
+    // SAFETY: our functions pass the pointer only to WAKER's own functions.
     ManuallyDrop::new(unsafe { Waker::new(waker.data(), &OURS) })
 }
 
-/// The waker that POINTER came from, which is this one's own: it is counted once for both.
+/// Tokio's waker for POINTER. It shares one reference count with our waker.
 ///
 /// # Safety
 ///
-/// POINTER is that of a waker of ours. Those are made when BEHIND is known, by `waker_for` and `clone`.
+/// POINTER comes from one of our wakers. `waker_for` and `clone` make those after BEHIND was set.
 #[inline]
 unsafe fn behind(pointer: *const ()) -> Waker {
-    // SAFETY: both are of one waker; a pointer to its functions is never taken back.
+    // SAFETY: pointer and functions belong to one waker, and BEHIND never changes once it is set.
     unsafe { Waker::new(pointer, &*BEHIND.load(Ordering::Acquire)) }
 }
 
-/// The first wake since the last poll is when the task could go on, and more of them change nothing. Looked at and set in two steps,
-/// which is cheaper than one: of two at the same instant both may be told.
+/// Reports the first wake since the last poll. More wakes do not matter, because the task is ready
+/// already. A load and a store are cheaper than an atomic exchange; two wakes at the same instant may
+/// both be reported.
 #[inline]
 fn tell(pointer: *const ()) {
     let slot = Slot::of(pointer);
@@ -103,7 +108,7 @@ fn tell(pointer: *const ()) {
     let task = slot.task.load(Ordering::Relaxed);
     fence(Ordering::Acquire);
     if slot.pointer.load(Ordering::Relaxed) != pointer as usize {
-        return; // the task has just ended, and the number may be another's
+        return; // the task has just ended, and the number may belong to another task
     }
     slot.is_woken.store(true, Ordering::Relaxed);
     if let Some(piano) = piano() {
@@ -111,13 +116,13 @@ fn tell(pointer: *const ()) {
     }
 }
 
-// SAFETY, of all four: the pointer is that of a waker of ours, since only those have these functions.
+// SAFETY of all four: the pointer comes from one of our wakers, because only they have these functions.
 
 unsafe fn clone(pointer: *const ()) -> RawWaker {
-    // SAFETY: see above; it stays counted.
+    // SAFETY: see above. ManuallyDrop leaves the reference count unchanged.
     let mine = ManuallyDrop::new(unsafe { behind(pointer) });
     let other = ManuallyDrop::new(Waker::clone(&mine));
-    // Tokio's are all alike; one that is not is passed on as it is.
+    // If Tokio returned another kind of waker, pass it on unchanged.
     if other.will_wake(&mine) {
         RawWaker::new(pointer, &OURS)
     } else {
@@ -125,7 +130,7 @@ unsafe fn clone(pointer: *const ()) -> RawWaker {
     }
 }
 
-// Told first: the task may be polled before the wake comes back.
+// Reports first, because the task may be polled before `wake` returns.
 unsafe fn wake(pointer: *const ()) {
     tell(pointer);
     // SAFETY: see above.
@@ -134,7 +139,7 @@ unsafe fn wake(pointer: *const ()) {
 
 unsafe fn wake_by_ref(pointer: *const ()) {
     tell(pointer);
-    // SAFETY: see above; it stays counted.
+    // SAFETY: see above. ManuallyDrop leaves the reference count unchanged.
     ManuallyDrop::new(unsafe { behind(pointer) }).wake_by_ref();
 }
 

@@ -1,4 +1,4 @@
-//! What tasks and places are called: numbers for the ones, text for the others.
+//! Numbers of tasks and texts of places.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::api::Api;
 
 thread_local! {
-    /// The task that this thread polls; 0: none that was told.
+    /// The task that this thread polls, or 0 if it polls no reported task.
     static NOW: Cell<u64> = const { Cell::new(0) };
     static PLACES: RefCell<HashMap<usize, CString>> = RefCell::new(HashMap::new());
 }
@@ -18,7 +18,7 @@ pub(crate) fn now() -> u64 {
     NOW.get()
 }
 
-/// Between these two, the task is polled. They may be nested; the end gets what the beginning gave.
+/// Reports that the poll of TASK begins. Polls may be nested: pass the result to `end`.
 #[inline]
 pub(crate) fn begin(piano: &Api, task: u64) -> u64 {
     let before = NOW.replace(task);
@@ -40,16 +40,16 @@ pub(crate) fn spawned(piano: &Api, task: u64, at: &'static Location<'static>) {
         piano.task_spawn(task, place);
     });
     if known.is_err() {
-        piano.task_spawn(task, &text()); // the thread ends
+        piano.task_spawn(task, &text()); // the thread's PLACES are destroyed already
     }
 }
 
-/// Tokio's tasks have the even numbers, and ours the odd ones.
+/// Tokio's tasks have even numbers, and ours have odd ones.
 #[cfg(tokio_unstable)]
 pub(crate) fn number(id: tokio::task::Id) -> u64 {
     use std::hash::{Hash, Hasher};
 
-    /// An id shows its number to nobody but a hasher.
+    /// Extracts the number of an id. Only `Hash` gives access to it.
     struct Taken(u64);
     impl Hasher for Taken {
         fn write(&mut self, bytes: &[u8]) {
@@ -70,7 +70,7 @@ pub(crate) fn number(id: tokio::task::Id) -> u64 {
     taken.finish() << 1
 }
 
-/// A task that Tokio has no hooks for. Its end is when this is dropped.
+/// A task that Tokio has no hooks for. It ends when this is dropped.
 pub(crate) struct Own {
     piano: &'static Api,
     pub task: u64,
@@ -95,7 +95,7 @@ impl Drop for Own {
     }
 }
 
-/// A poll, until this is dropped: a panic ends it too.
+/// A poll. It ends when this is dropped, also by a panic.
 pub(crate) struct Poll {
     piano: &'static Api,
     before: u64,

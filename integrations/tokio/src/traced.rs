@@ -1,4 +1,5 @@
-//! A future whose wakes are told: it is polled with a waker that tells them, and then wakes the one behind it.
+//! A future that reports its wakes. It is polled with a waker that reports each wake and then wakes
+//! the original waker.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -15,7 +16,7 @@ use crate::slots::{waker_for, Slot};
 use crate::task::{now, Own};
 
 pin_project! {
-    /// A future whose wakes are told, made by [`traced`].
+    /// A future that reports its wakes. [`traced`] returns it.
     #[must_use = "futures do nothing unless polled"]
     pub struct Traced<F> {
         #[pin]
@@ -24,20 +25,21 @@ pin_project! {
     }
 }
 
-/// `future`, with its wakes told to piano: for ways to spawn that this crate has no function for, such as a `JoinSet`.
+/// Wraps `future` so that its wakes are reported to piano. Use it where this crate has no function
+/// that spawns, for example with a `JoinSet`.
 #[track_caller]
 pub fn traced<F: Future>(future: F) -> Traced<F> {
     Traced::new(future, Location::caller(), !cfg!(tokio_unstable), false)
 }
 
-/// The same of a future that Tokio has as a task, with nothing around it.
+/// Like `traced`, for a future that is a whole task of Tokio.
 #[track_caller]
 pub(crate) fn whole<F: Future>(future: F) -> Traced<F> {
     Traced::new(future, Location::caller(), !cfg!(tokio_unstable), true)
 }
 
 impl<F: Future> Traced<F> {
-    /// APART: it is a task that Tokio has no hooks for. WHOLE: it is all there is of the task.
+    /// APART: the future is a task that Tokio has no hooks for. WHOLE: the future is the whole task.
     pub(crate) fn new(future: F, at: &'static Location<'static>, apart: bool, whole: bool) -> Self {
         let teller = piano().map(|piano| Teller {
             piano,
@@ -66,7 +68,8 @@ impl<F: Future> Future for Traced<F> {
     }
 }
 
-/// The first poll, one for another waker than before, and all of a task that Tokio has no hooks for.
+/// The slow path of `poll`: the first poll, a poll with another waker than before, and all polls of a
+/// task that Tokio has no hooks for.
 #[inline(never)]
 fn poll_and_tell<F: Future>(
     future: Pin<&mut F>,
@@ -94,15 +97,15 @@ struct Teller {
 }
 
 enum Who {
-    /// It was not polled yet.
+    /// Not polled yet.
     Unknown(&'static Location<'static>),
-    /// Tokio's hooks tell what becomes of it.
+    /// Tokio's hooks report this task.
     Tokio(u64),
     Own(Own),
 }
 
 impl Who {
-    /// The task, which it is known to be from now on.
+    /// Returns the task. Determines it at the first call.
     #[cold]
     fn task(&mut self, piano: &'static Api) -> u64 {
         if let Who::Unknown(at) = *self {
@@ -119,17 +122,17 @@ impl Who {
     }
 }
 
-/// The waker that tells, kept from poll to poll.
+/// The reporting waker, kept from poll to poll.
 struct Told {
     whom: Whom,
-    /// By way of a slot, it is on loan from the poll, and not to be dropped.
+    /// With a slot, the poll's waker holds the reference, so this one must not be dropped.
     waker: ManuallyDrop<Waker>,
     by: By,
 }
 
 enum By {
     Slot(&'static Slot),
-    /// One allocation for a task.
+    /// One allocation per task.
     Behind(Arc<Behind>),
 }
 
@@ -137,7 +140,7 @@ impl Told {
     #[cold]
     fn new(piano: &'static Api, task: u64, waker: &Waker, whole: bool) -> Self {
         let (ours, by) = if let Some(slot) = Slot::take(waker, task, whole) {
-            // SAFETY: it is for this waker.
+            // SAFETY: the slot was taken for this waker.
             (unsafe { waker_for(waker) }, By::Slot(slot))
         } else {
             let is_woken = AtomicBool::new(false);
@@ -147,7 +150,7 @@ impl Told {
         Self { whom: Whom::of(waker), waker: ours, by }
     }
 
-    /// For a poll that begins now, by the very waker this was made for.
+    /// The context of a poll that begins now, with the waker that this was made for.
     #[inline]
     fn context(&self) -> Context<'_> {
         match &self.by {
@@ -158,22 +161,23 @@ impl Told {
     }
 }
 
-/// Wakers outlive their tasks; such wakes are not told.
+/// Wakers outlive their tasks; wakes after the end of a task are not reported.
 impl Drop for Told {
     fn drop(&mut self) {
         match &self.by {
             By::Slot(slot) => slot.give(),
             By::Behind(behind) => {
                 behind.is_woken.store(true, Ordering::Relaxed);
-                // SAFETY: it is used by nobody from here on.
+                // SAFETY: the waker is not used after this.
                 unsafe { ManuallyDrop::drop(&mut self.waker) };
             }
         }
     }
 }
 
-/// Which waker it is that is woken in the end: as `will_wake` would say, which loads both words at once. Tokio has just written them one by
-/// one, and the processor waits for that. In this order, which is not a waker's own, they stay apart.
+/// Identifies the original waker, like `will_wake`. That one loads both words of a waker with one
+/// instruction, which stalls, because Tokio has just written them one by one (store forwarding fails).
+/// Here the words have another order than in a waker, so the compiler loads them separately.
 #[repr(C)]
 #[derive(PartialEq)]
 struct Whom {
@@ -196,13 +200,14 @@ impl Whom {
 struct Behind {
     piano: &'static Api,
     task: u64,
-    /// Since the last poll: the first wake is when the task could go on, and more of them change nothing.
+    /// Whether the task was woken since its last poll. Only the first wake is reported.
     is_woken: AtomicBool,
     waker: Waker,
 }
 
 impl Behind {
-    /// Looked at and set in two steps, which is a fifth of the price of one: of two wakes at the same instant both may be told.
+    /// A load and a store cost a fifth of an atomic exchange. Two wakes at the same instant may both be
+    /// reported.
     #[inline]
     fn tell(&self) {
         if !self.is_woken.load(Ordering::Relaxed) {
@@ -217,7 +222,7 @@ impl Wake for Behind {
         self.wake_by_ref();
     }
 
-    // Told first: the task may be polled before the other `wake` comes back.
+    // Reports first, because the task may be polled before the other `wake` returns.
     #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
         self.tell();

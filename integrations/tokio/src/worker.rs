@@ -1,5 +1,6 @@
-//! Which worker a thread is. Tokio says so only inside its scheduler, and a worker moves to another thread when its task calls
-//! `block_in_place`: so it is asked at every poll and park, and told when it is another than before.
+//! Determines which worker a thread is. Tokio knows this only inside its scheduler, and a worker moves
+//! to another thread when its task calls `block_in_place`. So this is checked at every poll and park,
+//! and reported when it has changed.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -12,7 +13,7 @@ thread_local! {
     static SELF: Cell<u64> = const { Cell::new(NONE) };
 }
 
-/// RUNTIME: counted from 0.
+/// Reports the worker if it has changed. RUNTIME is counted from 0.
 #[inline]
 pub(crate) fn notice(piano: &Api, runtime: u64) {
     let Some(index) = tokio::runtime::worker_index() else {
@@ -42,7 +43,7 @@ pub(crate) fn stop(piano: &Api) {
     }
 }
 
-/// A thread that becomes a worker by `block_on` is none when that is over: dropped then.
+/// Held during `block_on`: a thread that became a worker in it stops being one at its end.
 pub(crate) struct Visit(Option<&'static Api>);
 
 impl Visit {

@@ -1,4 +1,5 @@
-//! What becomes of `with_cpu_profiling`, for a first runtime and a second one beside it, and for a third when they are gone.
+//! Prints the result of `with_cpu_profiling` for a first runtime, for a second one beside it, and for
+//! a third after both ended.
 //!
 //!     cpu clock|cycles|timers HZ [kernel]
 

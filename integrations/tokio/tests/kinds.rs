@@ -1,4 +1,5 @@
-//! Every way to a task, once. A line with `place:` in it spawns what it names; the test has the polls of each.
+//! Spawns a task in every possible way. A line with `place:` spawns the task that it names; the test
+//! checks the polls of each.
 
 use std::sync::mpsc::channel;
 
@@ -33,7 +34,7 @@ async fn on_workers() {
     assert!(piano_tokio::spawn(panics).await.is_err_and(|error| error.is_panic())); // place: panics
     assert_eq!(piano_tokio::spawn_blocking(|| 7).await.unwrap(), 7); // place: blocking
 
-    // There is one worker, so the second task can run only when that is on another thread.
+    // There is one worker, so the second task can run only after the worker moved to another thread.
     let (sender, receiver) = channel();
     let moving = async move { block_in_place(|| receiver.recv().unwrap()) };
     let moving = piano_tokio::spawn(moving); // place: moving

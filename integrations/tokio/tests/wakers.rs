@@ -1,5 +1,5 @@
-//! Wakers that are woken late, more than once, and more of them than the crate has places for. A line with `place:` in it spawns
-//! what it names; the test has the wakes of each.
+//! Wakers that are woken late or more than once, and more wakers than the crate has slots. A line with
+//! `place:` spawns the task that it names; the test checks the wakes of each.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 const MANY: usize = 6000;
 
-/// Gives its waker away at the first poll, and ends at the second.
+/// Sends its waker away at the first poll, and ends at the second.
 struct Twice(Option<Sender<Waker>>);
 
 impl Future for Twice {
@@ -27,7 +27,7 @@ impl Future for Twice {
     }
 }
 
-// The one worker is another thread than this future's, so it may wait.
+// The worker is another thread than the one of this future, so this future may block.
 async fn run() {
     let (sender, receiver) = channel();
     let twice = || Twice(Some(sender.clone()));

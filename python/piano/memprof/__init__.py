@@ -1,4 +1,4 @@
-"""Heap profiling by sampling: who holds the memory of this process, Python objects and native code alike.
+"""Sampling heap profiler: shows which code holds the memory of this process, Python and native.
 
     from piano import memprof
 
@@ -8,14 +8,14 @@
         print(site["estimated_bytes"], site["function"], site["file"], site["line"])
     memprof.stop()
 
-The process has to have piano's library in it from its beginning, or nothing could be seen:
+piano's library must be loaded when the process starts:
 
-    python3 -m piano.memprof script.py      no edit to the script; its recording is for `piano report --heap`
+    python3 -m piano.memprof script.py      without a change to the script; read the recording with `piano report --heap`
     piano record --heap -- python3 script.py
-    LD_PRELOAD=$(python3 -m piano.memprof --library) python3 script.py     for programs that call start themselves
+    LD_PRELOAD=$(python3 -m piano.memprof --library) python3 script.py     for programs that call start() themselves
 
-A profiler goes through these states, once: not started, running, stopped, running again, ..., shut down. Stopped means that
-nothing new is sampled; what is freed is still followed.
+The profiler has these states: not started, running, stopped, running again, ..., shut down. While it is stopped, it takes no new
+samples, but still records frees.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _epochs = Epochs()
 
 
 def library_path() -> str:
-    """The library that has to be loaded into a process before anything of it can be seen."""
+    """The path of the library that must be preloaded into a process."""
     return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "libpiano.so")
 
 
@@ -84,7 +84,7 @@ def _why(error: int) -> str:
 
 
 def start(sampling_rate_kb: int = 512) -> None:
-    """Starts sampling: one allocation in SAMPLING_RATE_KB kilobytes on average. After `stop`, goes on, with any rate.
+    """Starts sampling: one sample per SAMPLING_RATE_KB kilobytes on average. After `stop`, continues, with any rate.
 
     ValueError for a rate below 1. RuntimeError while it runs, after `shutdown`, and when piano's library is not loaded.
     """
@@ -106,12 +106,12 @@ def _register() -> None:
     global _is_registered
     if not _is_registered:
         _is_registered = True
-        # What a script holds at its end is the question, not what is left when the interpreter has been torn down.
+        # The profile should show what the script holds at its end, before the interpreter frees its objects.
         atexit.register(shutdown)
 
 
 def stop() -> None:
-    """No new samples; frees are still followed. RuntimeError when it does not run."""
+    """Stops taking samples; frees are still recorded. RuntimeError if the profiler is not running."""
     with _lock:
         error = -errno.ENOTCONN if _is_terminated or not _memprof.is_loaded() else _memprof.stop()
         if error == -errno.ENOTCONN:
@@ -121,7 +121,7 @@ def stop() -> None:
 
 
 def shutdown() -> None:
-    """Ends it for good; the recording stays. Once more does nothing."""
+    """Ends profiling for the rest of the process. The recording stays. A second call does nothing."""
     global _is_terminated
     with _lock:
         if not _is_terminated:
@@ -130,7 +130,7 @@ def shutdown() -> None:
 
 
 def _after_fork() -> None:
-    """A child is not profiled, and may begin anew."""
+    """A forked child is not profiled, and may start its own profile."""
     global _is_terminated, _lock
     _is_terminated = False
     _lock = threading.RLock()
@@ -150,18 +150,18 @@ def _stats() -> dict[str, float]:
 
 
 def is_active() -> bool:
-    """Whether there is a profile of this process, started here or by `piano record`, that is not shut down."""
+    """Whether a profile of this process exists, started here or by `piano record`, and is not shut down."""
     return not _is_terminated and _memprof.stats() is not None
 
 
 def recording_path() -> Optional[str]:
-    """The recording of this process, for `piano report --heap`; None when there is none."""
+    """The path of this process's recording, for `piano report --heap`, or None."""
     path = _memprof.recording()
     return path if path is None else os.path.abspath(path)
 
 
 def get_stats() -> MemProfStats:
-    """What the profiler did so far. RuntimeError before the first `start` and after `shutdown`."""
+    """The profiler's counters. RuntimeError before the first `start` and after `shutdown`."""
     stats = _stats()
     return MemProfStats(
         total_samples=int(stats["samples"]),
@@ -198,13 +198,13 @@ def _resolve(frame: StackFrame) -> None:
 
 
 def get_snapshot(resolve: bool = True) -> HeapSnapshot:
-    """The sampled allocations that are live now. Without RESOLVE frames have addresses only, until `HeapSnapshot.resolve`:
-    quicker, but a library that is unloaded before that takes its names along.
+    """The sampled allocations that are live now. Without RESOLVE, frames have only addresses until `HeapSnapshot.resolve`. This
+    is faster, but names of a library that is unloaded before then are lost.
 
     RuntimeError before the first `start` and after `shutdown`.
     """
     try:
-        _memprof.ignore(True)  # inside: Ctrl-C may come right behind it
+        _memprof.ignore(True)  # inside `try`: Ctrl-C may interrupt right after this call
         stats = _stats()
         now = time.monotonic_ns()
         found = _memprof.blocks()
@@ -254,13 +254,13 @@ def _snapshot(
 
 
 class MemoryProfiler:
-    """Profiles a block of code; `snapshot` is what was live at its end, however that came about.
+    """Profiles a block of code. `snapshot` is what was live at its end, also if an exception ended it.
 
         with memprof.MemoryProfiler(sampling_rate_kb=64) as profiler:
             work()
         profiler.snapshot.save("profile.json")
 
-    With GC_TRACKING, full garbage collections are counted, for `HeapSnapshot.allocations_surviving_gc`.
+    With GC_TRACKING, counts full garbage collections, for `HeapSnapshot.allocations_surviving_gc`.
     """
 
     def __init__(self, sampling_rate_kb: int = 512, gc_tracking: bool = False) -> None:
@@ -293,7 +293,7 @@ class MemoryProfiler:
             finally:
                 stop()
         except RuntimeError:
-            if kind is None:  # it was stopped inside, or shut down; an error of the block is more important
+            if kind is None:  # the block stopped the profiler; an exception of the block takes precedence
                 raise
         finally:
             if self.gc_tracking:

@@ -1,8 +1,7 @@
-"""python3 -m piano.memprof: runs a script with piano's library in it.
+"""python3 -m piano.memprof: runs a script with piano's library loaded.
 
-The interpreter is started again in this process, as it was but with the library loaded first, and runs the script as it would have
-without: same arguments, same `__main__`, same descriptors, same exit status. Only with --save does this module stay around,
-to write a snapshot when the script has ended.
+Executes the interpreter again in this process with the library preloaded. The script runs as without piano: same arguments, same
+`__main__`, same descriptors, same exit status. Only with --save does this module stay loaded, to write a snapshot at the end.
 """
 from __future__ import annotations
 
@@ -48,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Our options, and what the interpreter is to run: from the first word that is not an option or its value."""
+    """Splits WORDS into our options and the script with its arguments. The script is the first word that is neither an option
+    nor its value."""
     takes_value = {"-r", "--rate", "-o", "--output", "--save", "--format"}
     at = 0
     while at < len(words):
@@ -62,7 +62,7 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def interpreter_flags() -> list[str]:
-    """What stood before `-m piano.memprof`, such as -X dev or -O."""
+    """The interpreter's flags before `-m piano.memprof`, such as -X dev or -O."""
     before: list[str] = []
     for i, word in enumerate(sys.orig_argv[1:], 1):
         if word == "-mpiano.memprof":
@@ -74,7 +74,7 @@ def interpreter_flags() -> list[str]:
 
 
 def runs_dir() -> Path:
-    """PIANO_RUNS_DIR, else .piano/runs of the nearest directory, from here upwards, that has one; else of this one."""
+    """PIANO_RUNS_DIR, or .piano/runs of the nearest directory from here upwards that has .piano, or of this directory."""
     given = os.environ.get("PIANO_RUNS_DIR")
     if given:
         return Path(given).absolute()
@@ -124,7 +124,7 @@ def environment(options: argparse.Namespace, path: Path) -> dict[str, str]:
 
 
 def run_and_save(options: argparse.Namespace, target: list[str]) -> None:
-    if options.children:  # theirs begin by themselves
+    if options.children:  # children start their recordings themselves
         os.environ["PIANO_HEAP"] = str(options.rate * 1024)
     start(options.rate)
     try:
@@ -134,7 +134,7 @@ def run_and_save(options: argparse.Namespace, target: list[str]) -> None:
 
 
 def save(options: argparse.Namespace) -> None:
-    """However the script has ended, and whatever it did to the profiler, that is not to be hidden by an error here."""
+    """Writes the snapshot. Prints errors instead of raising them, because they would hide how the script ended."""
     try:
         snapshot = get_snapshot()
         with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""Stacks in the formats of other tools. A stack here is a list of frames, root first, and a weight in bytes."""
+"""Writes stacks in the formats of other tools. A stack is a list of frames, root first, and a weight in bytes."""
 from __future__ import annotations
 
 import json
@@ -17,7 +17,7 @@ Stack = tuple[list[Frame], int]
 
 
 def frame(function: str, file: str, line: int, is_python: bool) -> Frame:
-    """Names are text afterwards: what Python holds in place of bytes that are none (surrogates) is spelled out."""
+    """Returns a frame whose names are valid text: surrogates, which stand for invalid bytes, become escapes."""
     return Frame(_text(function), _text(file), line, is_python)
 
 
@@ -26,7 +26,7 @@ def _text(name: str) -> str:
 
 
 def speedscope(stacks: list[Stack]) -> str:
-    """A file of www.speedscope.app: one profile in bytes. Weights add up to the estimate."""
+    """A file for www.speedscope.app: one profile in bytes. The weights add up to the estimate."""
     numbers: dict[Frame, int] = {}
     samples = [[numbers.setdefault(f, len(numbers)) for f in frames or [NO_STACK]] for frames, _ in stacks]
     weights = [weight for _, weight in stacks]
@@ -65,8 +65,8 @@ def _speedscope_frame(frame: Frame) -> dict[str, Any]:
 
 
 def collapsed(stacks: list[Stack]) -> str:
-    """`root;caller;leaf BYTES`, a line a stack. Stacks with the same names are one line. A semicolon in a name would split it,
-    and the number is what follows the last blank, so neither stays in a name."""
+    """`root;caller;leaf BYTES`, one line per stack. Stacks with the same names share a line. Semicolons and blanks in names are
+    replaced, because readers split at them."""
     lines: dict[str, int] = {}
     for frames, weight in stacks:
         text = ";".join(_collapsed_name(f) for f in frames or [NO_STACK])

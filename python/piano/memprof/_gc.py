@@ -1,6 +1,6 @@
-"""Counting full garbage collections, so that a sample can be told how many it has survived.
+"""Counts full garbage collections, so that a sample can report how many it has survived.
 
-Only those of the oldest generation count: they look at everything, so what lives after several of them is held by somebody.
+Only collections of the oldest generation count. They visit all objects, so an object that survives several is still referenced.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 65536
 
 
 class Epochs:
-    """When full collections ended. The oldest are forgotten beyond MOST; what is older than those counts as of the oldest."""
+    """The times at which full collections ended. Drops the oldest beyond MOST; older samples count from the oldest kept one."""
 
     def __init__(self) -> None:
         self._ends: list[int] = []
@@ -42,5 +42,5 @@ class Epochs:
                 gc.callbacks.remove(self._collected)
 
     def at(self, timestamp_ns: int) -> int:
-        """How many had ended at that moment."""
+        """The number of collections that had ended at that time."""
         return self._forgotten + bisect.bisect_right(self._ends, timestamp_ns)

@@ -1,4 +1,4 @@
-"""Where the library is loaded from and recordings go: paths that LD_PRELOAD can hold, directories that belong to their user."""
+"""Paths of the library and of recordings: paths that LD_PRELOAD accepts, and directories with the right owner."""
 from __future__ import annotations
 
 import os
@@ -10,7 +10,7 @@ AWKWARD = " :$\t\n\\;"
 
 
 def _is_safe(folder: int, above: bool) -> bool:
-    """Nobody else can put something into it or, ABOVE it, rename what is in it."""
+    """Whether no other user can create entries in the directory; with ABOVE, whether no other user can rename them."""
     status = os.fstat(folder)
     shared = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     if not above:
@@ -64,8 +64,8 @@ def _link_below(place: str, library: str) -> str:
 
 
 def preloadable(library: str) -> str | None:
-    """LIBRARY, or a link to it whose path can stand in LD_PRELOAD; None when no such link can be made. The link stays, as
-    programs that were started live on."""
+    """LIBRARY, or a link to it with a path that LD_PRELOAD accepts; None if no such link can be made. The link is not removed,
+    because programs that were started with it may still run."""
     if not any(c in library for c in AWKWARD):
         return library
     for place in (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp"):
@@ -79,7 +79,7 @@ def preloadable(library: str) -> str | None:
 
 
 def make_folder(folder: Path) -> None:
-    """mkdir -p, 0700. What root makes in another user's directory belongs to that user."""
+    """mkdir -p with mode 0700. If root creates a directory in another user's directory, it gives it to that user."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

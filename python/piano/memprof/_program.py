@@ -1,6 +1,6 @@
-"""Runs a program inside this interpreter as `python3 PROGRAM` runs it: the same `__main__`, arguments, path and tracebacks.
+"""Runs a program in this interpreter the way `python3 PROGRAM` does: same `__main__`, arguments, path and tracebacks.
 
-Differences that are left: a few frames of piano lie behind the program's outermost one, and its modules are imported.
+Remaining differences: a few frames of piano call the program's outermost frame, and piano's modules are imported.
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import Any, Optional
 
 
 def run(target: list[str]) -> None:
-    """TARGET: a file, a directory or an archive, `-m MODULE` or `-c CODE`; then its arguments. `__main__` stays, as the program's
-    globals do."""
+    """Runs TARGET: a file, a directory, an archive, `-m MODULE` or `-c CODE`, followed by its arguments. `__main__` and the
+    program's globals stay."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={}, __loader__=importlib.machinery.BuiltinImporter)
     sys.modules["__main__"] = main
@@ -32,7 +32,7 @@ def run(target: list[str]) -> None:
         elif target[0] == "-c":
             sys.argv = ["-c", *target[2:]]
             _first_in_path("")
-            if sys.version_info >= (3, 13):  # whose tracebacks show the lines of -c
+            if sys.version_info >= (3, 13):  # its tracebacks show the lines of -c
                 linecache.cache["<string>"] = (len(target[1]), None, target[1].splitlines(True), "<string>")
             exec(compile(target[1], "<string>", "exec", dont_inherit=True), main.__dict__)
         else:
@@ -46,7 +46,7 @@ def run(target: list[str]) -> None:
 
 
 def _first_in_path(folder: str) -> None:
-    if not sys.flags.safe_path:  # else `-m piano.memprof` has put nothing there that could be replaced
+    if not sys.flags.safe_path:  # with safe_path, `-m piano.memprof` added no entry to replace
         sys.path[0] = folder
 
 
@@ -81,7 +81,7 @@ def _code_of(path: str) -> CodeType:
 
 
 def _tell_as_its_own(error: BaseException) -> None:
-    """The interpreter is about to end with ERROR: it is told without the frames of piano."""
+    """Removes piano's frames from the traceback that the interpreter prints when it ends with ERROR."""
     hook = sys.excepthook
     own = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename == __file__:

@@ -1,4 +1,4 @@
-"""What a snapshot holds: samples, their stacks, and what they add up to."""
+"""A snapshot: samples, their stacks and their sums."""
 from __future__ import annotations
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 from . import _formats
 
-# What lies between a program and its memory: never the one to blame.
+# Allocators and runtime libraries: never reported as the site of an allocation.
 PLUMBING_FILES = ("libc.so", "libc-", "ld-linux", "libstdc++.so", "libgcc_s", "libpthread", "libpiano.so",
                   "libjemalloc", "libtcmalloc", "libmimalloc")
 PLUMBING_NAMES = ("malloc", "calloc", "realloc", "PyMem_", "_PyMem_", "PyObject_Malloc", "PyObject_Calloc",
@@ -19,11 +19,11 @@ PLUMBING_NAMES = ("malloc", "calloc", "realloc", "PyMem_", "_PyMem_", "PyObject_
 
 INTERPRETER = re.compile(r"libpython|python$|python[2-9](?!.*\.so)")
 
-# The amount of which no byte is sampled 2.5 times in 100, by the mean distance of samples.
+# An amount of memory of this many mean sample distances has no sample with a probability of 2.5 %.
 UNSEEN_RATES = 3.7
 
 
-# A process has few files, and snapshots many frames.
+# Cached because a snapshot has many frames in few files.
 @lru_cache(maxsize=1024)
 def _is_interpreter(file: str) -> bool:
     return INTERPRETER.match(os.path.basename(file)) is not None
@@ -36,26 +36,26 @@ def _is_plumbing(file: str) -> bool:
 
 @dataclass(slots=True)
 class StackFrame:
-    """A frame of the stack an allocation was made from."""
+    """One frame of an allocation's stack."""
 
     address: int
-    """Where the call returns to; of a Python frame, a number that stands for its code and instruction."""
+    """The return address. For a Python frame, a number that stands for its code object and instruction."""
     function: str = ""
-    """Empty until it is resolved."""
+    """Empty until the frame is resolved."""
     file: str = ""
-    """Source file of a Python function; of a native one, the program or library it is in."""
+    """The source file of a Python function, or the program or library of a native function."""
     line: int = 0
-    """0: not known."""
+    """0 if unknown."""
     is_python: bool = False
 
     @property
     def is_interpreter(self) -> bool:
-        """Whether it is native code of CPython itself."""
+        """Whether this is native code of CPython."""
         return not self.is_python and _is_interpreter(self.file)
 
     @property
     def is_plumbing(self) -> bool:
-        """Whether it only asks for memory on behalf of its caller."""
+        """Whether this function only allocates on behalf of its caller."""
         return not self.is_python and (_is_plumbing(self.file) or self.function.startswith(PLUMBING_NAMES))
 
 
@@ -65,32 +65,32 @@ class AllocationSample:
 
     address: int
     size: int
-    """Bytes that were asked for; a request for none counts as one."""
+    """Requested bytes; a request for 0 counts as 1."""
     weight: int
-    """Bytes it stands for: size / (1 - exp(-size / rate)), rounded."""
+    """The bytes that this sample stands for: size / (1 - exp(-size / rate)), rounded."""
     estimated_bytes: int
-    """The same: what this sample adds to an estimate."""
+    """The same as `weight`."""
     timestamp_ns: int
-    """When it was allocated, by time.monotonic_ns()."""
+    """The time of the allocation, in terms of time.monotonic_ns()."""
     lifetime_ns: Optional[int]
-    """None: it is live."""
+    """None if the block is live."""
     stack: list[StackFrame]
-    """Innermost first. Samples of one stack share the list, and stacks the frames they have in common."""
+    """Innermost frame first. Samples of one stack share the list, and stacks share equal frames."""
     gc_epoch: int = 0
-    """Full garbage collections before it, counted from the start of tracking them; 0 without."""
+    """Full garbage collections before the allocation, counted since tracking began; 0 without tracking."""
     estimated_objects: float = 1.0
-    """Allocations it stands for."""
+    """The allocations that this sample stands for."""
     thread_id: int = 0
-    """Native id of the thread that allocated it."""
+    """The native id of the allocating thread."""
 
 
 @dataclass
 class FramePointerHealth:
-    """How good the native stacks are. (They are walked by unwind tables; frame pointers are what is left where a program
-    has none.)"""
+    """The quality of the native stacks. (piano walks stacks with unwind tables, and with frame pointers where a program has
+    no tables.)"""
 
     shallow_stack_warnings: int
-    """Stacks that are cut short: they could not be followed to their end, or are too deep."""
+    """Truncated stacks: the walk failed before the outermost frame, or the stack is too deep."""
     total_native_stacks: int
     avg_native_depth: float
     min_native_depth: int
@@ -98,7 +98,7 @@ class FramePointerHealth:
 
     @property
     def confidence(self) -> str:
-        """'high' below 5 % of stacks cut short, 'medium' up to 20 %, 'low' above."""
+        """'high' below 5 % truncated stacks, 'medium' up to 20 %, 'low' above."""
         if self.truncation_rate < 0.05:
             return "high"
         return "medium" if self.truncation_rate <= 0.20 else "low"
@@ -106,7 +106,7 @@ class FramePointerHealth:
 
 @dataclass
 class MemProfStats:
-    """What the profiler did so far."""
+    """Counters of the profiler."""
 
     total_samples: int
     live_samples: int
@@ -117,12 +117,12 @@ class MemProfStats:
     collisions: int
     sampling_rate_bytes: int
     dropped_samples: int = 0
-    """Samples that are not, or not wholly, in the figures."""
+    """Samples that are missing in the figures, in part or as a whole."""
 
 
 @dataclass
 class HeapSnapshot:
-    """The sampled allocations that were live at one moment."""
+    """The sampled allocations that were live at one time."""
 
     samples: list[AllocationSample]
     total_samples: int
@@ -132,12 +132,12 @@ class HeapSnapshot:
     frame_pointer_health: FramePointerHealth
     sampling_rate_bytes: int = 0
     gc_epoch: int = 0
-    """Full garbage collections so far, counted as those of samples are."""
+    """Full garbage collections so far, counted like those of samples."""
     _resolve: Optional[Callable[[StackFrame], None]] = field(default=None, repr=False, compare=False)
 
     @property
     def estimated_heap_bytes_ci95(self) -> tuple[int, int]:
-        """The 95 % interval of `estimated_heap_bytes`; never below what was seen with certainty."""
+        """The 95 % interval of `estimated_heap_bytes`, never below the bytes of the sampled blocks."""
         if not self.samples:
             return 0, round(UNSEEN_RATES * self.sampling_rate_bytes) if self.sampling_rate_bytes > 1 else 0
         variance = sum(s.weight**2 * (1 - 1 / max(s.estimated_objects, 1.0)) for s in self.samples)
@@ -146,7 +146,7 @@ class HeapSnapshot:
         return max(seen, round(self.estimated_heap_bytes - half)), round(self.estimated_heap_bytes + half)
 
     def resolve(self) -> HeapSnapshot:
-        """Gives frames their names, where `get_snapshot(resolve=False)` left them out; returns the snapshot."""
+        """Names the frames if `get_snapshot(resolve=False)` did not. Returns the snapshot."""
         if self._resolve is not None:
             resolve, self._resolve = self._resolve, None
             stacks = list({id(s.stack): s.stack for s in self.samples}.values())
@@ -157,10 +157,10 @@ class HeapSnapshot:
         return self
 
     def top_allocators(self, n: int = 10) -> list[dict[str, Any]]:
-        """The N sites with most live bytes: dicts of function, file, line, estimated_bytes and sample_count.
+        """The N sites with the most live bytes: dicts of function, file, line, estimated_bytes and sample_count.
 
-        A site is the innermost Python function of a stack, and where it has none, the innermost native one that is not
-        plumbing.
+        A site is the innermost Python function of a stack. If the stack has none, it is the innermost native function that
+        is not plumbing.
         """
         self.resolve()
         sites: dict[tuple[str, str, int], list[int]] = {}
@@ -176,15 +176,15 @@ class HeapSnapshot:
         ]
 
     def allocations_surviving_gc(self, min_epochs: int = 1) -> list[AllocationSample]:
-        """Samples that were live during MIN_EPOCHS full garbage collections or more. Collections have to be tracked for it
-        (`MemoryProfiler(gc_tracking=True)`); else there are none."""
+        """Samples that survived at least MIN_EPOCHS full garbage collections. Empty without tracking of collections
+        (`MemoryProfiler(gc_tracking=True)`)."""
         if min_epochs < 1:
             raise ValueError(f"min_epochs has to be 1 or more, not {min_epochs}")
         return [s for s in self.samples if self.gc_epoch - s.gc_epoch >= min_epochs]
 
     def save(self, path: str | os.PathLike[str], format: str = "speedscope") -> None:
-        """Writes the snapshot to PATH. Formats: "speedscope" (JSON for www.speedscope.app) and "collapsed" (a line a stack,
-        for flame graphs). ValueError for others, and then nothing is written."""
+        """Writes the snapshot to PATH. Formats: "speedscope" (JSON for www.speedscope.app) and "collapsed" (one line per
+        stack, for flame graphs). For other formats, raises ValueError and writes nothing."""
         writers = {"speedscope": _formats.speedscope, "collapsed": _formats.collapsed}
         if format not in writers:
             raise ValueError(f"no format {format!r}; there are {', '.join(sorted(writers))}")
@@ -201,9 +201,9 @@ class HeapSnapshot:
 
 
 def _trim(stack: list[StackFrame]) -> None:
-    """As `piano report` does: in a stack with Python functions, the interpreter's own code around them says nothing, and so it
-    stays only inside of the innermost one. Nor do the first frames of the process or thread, when they are all there is
-    outside of the outermost."""
+    """Removes frames of the interpreter, as `piano report` does. In a stack with Python functions, frames of CPython stay only
+    if the innermost Python function calls them. The first frames of the process or thread are removed if no other frames are
+    outside the outermost Python function."""
     first = next((i for i, f in enumerate(stack) if f.is_python), len(stack))
     outer = [f for f in stack[first:] if not f.is_interpreter]
     last = max((i + 1 for i, f in enumerate(outer) if f.is_python), default=len(outer))

@@ -2,11 +2,12 @@
 use std::fmt::Write;
 
 use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    AttrStyle, Attribute, Block, Expr, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemTrait, Pat, ReturnType, Signature,
-    Stmt, TraitItemFn, Type,
+    AttrStyle, Attribute, Block, ExprAsync, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemStatic, ItemTrait, Meta, Pat,
+    ReturnType, Signature, TraitItemFn, Type,
 };
 
 use crate::crates::one_line;
@@ -24,8 +25,30 @@ const IN_REGISTERS: [&str; 14] =
     ["f32", "f64", "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize", "bool", "char"];
 
 pub fn describe(file: &syn::File, names: &[String], skipped: usize, out: &mut String) {
-    let mut finder = Finder { out, scopes: vec![Scope::Path(names.to_vec())], skipped, inline: 0, open: 0, blocked: 0 };
+    let mut finder = Finder { out, scopes: vec![Scope::Path(names.to_vec())], skipped, inline: 0, open: 0, blocked: 0, conditions: Vec::new(), blocks: vec![0] };
     finder.visit_file(file);
+}
+
+/// What `#[cfg(...)]` among ATTRIBUTES asks for. A test is compiled for the test harness only.
+pub fn conditions_of(attributes: &[Attribute]) -> Vec<String> {
+    attributes.iter().filter_map(condition).collect()
+}
+
+fn condition(attribute: &Attribute) -> Option<String> {
+    match (&attribute.meta, attribute.path().segments.last()) {
+        (Meta::List(list), _) if list.path.is_ident("cfg") => Some(one_line(&list.tokens.to_string())),
+        (_, Some(last)) if last.ident == "test" || last.ident == "bench" => Some("test".to_string()),
+        _ => None,
+    }
+}
+
+/// One condition for all of CONDITIONS; empty if there is none.
+pub fn all_of(conditions: &[String]) -> String {
+    match conditions {
+        [] => String::new(),
+        [one] => one.clone(),
+        several => format!("all({})", several.join(", ")),
+    }
 }
 
 /// What a function's name begins with.
@@ -47,6 +70,10 @@ struct Finder<'a> {
     open: usize,
     /// Why all functions here are left alone: they are in a module inside of a function, or in an allocator.
     blocked: usize,
+    /// Conditions in this file under which this place is compiled.
+    conditions: Vec<String>,
+    /// The number of async blocks so far in each function around this place.
+    blocks: Vec<usize>,
 }
 
 struct Edits(Vec<(usize, String)>);
@@ -76,6 +103,33 @@ impl Finder<'_> {
         Scope::Path(names)
     }
 
+    /// Visits what is below ATTRIBUTES.
+    fn under(&mut self, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
+        let before = self.conditions.len();
+        self.conditions.extend(conditions_of(attributes));
+        visit(self);
+        self.conditions.truncate(before);
+    }
+
+    fn write(&mut self, bare: &str, line: usize, reason: &str, edits: &Edits, block: &Block) {
+        let list: Vec<_> = edits.0.iter().map(|(at, what)| format!("{}:{what}", at + self.skipped)).collect();
+        let last = block.brace_token.span.close().start().line;
+        let name = one_line(&self.qualified(bare));
+        let condition = all_of(&self.conditions);
+        let _ = writeln!(self.out, "fn\t{name}\t{bare}\t{line}\t{reason}\t{}\t{}\t{condition}\t{last}", self.inline, list.join(" "));
+    }
+
+    fn inside_of(&mut self, bare: &str, block: &Block) {
+        let scope = self.inside(bare);
+        self.scopes.push(scope);
+        self.blocks.push(0);
+        self.open += 1;
+        visit::visit_block(self, block);
+        self.open -= 1;
+        self.blocks.pop();
+        self.scopes.pop();
+    }
+
     fn function(&mut self, attributes: &[Attribute], signature: &Signature, block: &Block) {
         let bare = signature.ident.to_string();
         let bare = bare.trim_start_matches("r#").to_string();
@@ -84,15 +138,10 @@ impl Finder<'_> {
         if reason.is_empty() {
             edits_of(attributes, signature, block, &mut edits);
         }
-        let list: Vec<_> = edits.0.iter().map(|(at, what)| format!("{}:{what}", at + self.skipped)).collect();
-        let line = signature.ident.span().start().line;
-        let _ = writeln!(self.out, "fn\t{}\t{bare}\t{line}\t{reason}\t{}\t{}", one_line(&self.qualified(&bare)), self.inline, list.join(" "));
-        let scope = self.inside(&bare);
-        self.scopes.push(scope);
-        self.open += 1;
-        visit::visit_block(self, block);
-        self.open -= 1;
-        self.scopes.pop();
+        self.under(attributes, |finder| {
+            finder.write(&bare, signature.ident.span().start().line, reason, &edits, block);
+            finder.inside_of(&bare, block);
+        });
     }
 }
 
@@ -117,7 +166,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.scopes.push(scope);
         self.inline += 1;
         self.blocked += blocks;
-        visit::visit_item_mod(self, item);
+        self.under(&item.attrs, |finder| visit::visit_item_mod(finder, item));
         self.blocked -= blocks;
         self.inline -= 1;
         self.scopes.pop();
@@ -132,7 +181,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let blocks = usize::from(item.trait_.as_ref().map_or(false, |(_, path, _)| path_name(path) == "GlobalAlloc"));
         self.scopes.push(Scope::Type(name));
         self.blocked += blocks;
-        visit::visit_item_impl(self, item);
+        self.under(&item.attrs, |finder| visit::visit_item_impl(finder, item));
         self.blocked -= blocks;
         self.scopes.pop();
     }
@@ -144,15 +193,33 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let value = item.expr.span().byte_range();
             let edits = [(of.start, "G"), (of.end, "g"), (value.start, "E"), (value.end, "c")];
             let list: Vec<_> = edits.iter().map(|(at, what)| format!("{}:{what}", at + self.skipped)).collect();
-            let _ = writeln!(self.out, "alloc\t{}", list.join(" "));
+            let mut conditions = self.conditions.clone();
+            conditions.extend(conditions_of(&item.attrs));
+            let _ = writeln!(self.out, "alloc\t{}\t{}", list.join(" "), all_of(&conditions));
         }
         visit::visit_item_static(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
         self.scopes.push(Scope::Type(item.ident.to_string()));
-        visit::visit_item_trait(self, item);
+        self.under(&item.attrs, |finder| visit::visit_item_trait(finder, item));
         self.scopes.pop();
+    }
+
+    /// rustc has the same name for it.
+    fn visit_expr_async(&mut self, expression: &'ast ExprAsync) {
+        let number = self.blocks.last().copied().unwrap_or(0);
+        let bare = format!("{{async_block#{number}}}");
+        if self.blocked > 0 || !expression.attrs.is_empty() {
+            return visit::visit_expr_async(self, expression);
+        }
+        if let Some(count) = self.blocks.last_mut() {
+            *count += 1;
+        }
+        let range = expression.span().byte_range();
+        let edits = Edits(vec![(range.start, "A".to_string()), (range.end, "c".to_string())]);
+        self.write(&bare, expression.async_token.span.start().line, "", &edits, &expression.block);
+        self.inside_of(&bare, &expression.block);
     }
 }
 
@@ -229,105 +296,110 @@ fn edits_of(attributes: &[Attribute], signature: &Signature, block: &Block, edit
     let inner = attributes.iter().filter(|a| matches!(a.style, AttrStyle::Inner(_)));
     let open = end_of(block.brace_token.span.open());
     let begin = inner.map(|a| end_of(a.span())).max().unwrap_or(open).max(open);
+    let end = start_of(block.brace_token.span.close());
     if signature.asyncness.is_some() {
-        let output = match &signature.output {
-            ReturnType::Default => "()".to_string(),
-            ReturnType::Type(_, of) => one_line(&text_of(of.span())),
-        };
-        edits.put(begin, format!("a,{}", output.replace(' ', "\u{1}")));
-        edits.put(start_of(block.brace_token.span.close()), "z");
+        edits.put(begin, format!("a,{}", written(&signature.output)));
+        edits.put(end, "z");
         return;
     }
+    let has_result = can_be_named(&signature.output);
     edits.put(begin, "b");
     for argument in &signature.inputs {
         if let FnArg::Typed(typed) = argument {
             if let Pat::Ident(pattern) = &*typed.pat {
                 if pattern.by_ref.is_none() && pattern.subpat.is_none() && pattern.attrs.is_empty() && typed.attrs.is_empty() {
-                    argument_edit(begin, pattern, &typed.ty, edits);
+                    argument_edit(begin, pattern, &typed.ty, has_result, edits);
                 }
             }
         }
     }
-    if let Some(opening) = opening_of(&signature.output) {
-        let mut results = Results { edits, opening: &opening };
-        results.visit_block(block);
-        results.tail(block);
+    if has_result {
+        let kind = result_kind(&signature.output);
+        edits.put(begin, format!("r,{}", written(&signature.output)));
+        edits.put(end, format!("e,{kind}"));
+        if kind != "n" && kind != "u" {
+            Results { edits, kind: &kind }.visit_block(block);
+        }
     }
-    // Of equal offsets, the first stays first.
-    edits.0.sort_by_key(|(at, _)| *at);
 }
 
-/// A primitive argument passes through the probe. Any other one is moved into a variable, so that it is
-/// dropped before the function ends.
-fn argument_edit(begin: usize, pattern: &syn::PatIdent, of: &Type, edits: &mut Edits) {
+/// A type in one line, with `\x01` for blanks.
+fn written(output: &ReturnType) -> String {
+    match output {
+        ReturnType::Default => "()".to_string(),
+        ReturnType::Type(_, of) => one_line(&of.to_token_stream().to_string()).replace(' ', "\u{1}"),
+    }
+}
+
+/// A primitive argument passes through the probe. Any other one passes through memory into a variable,
+/// so that it is dropped before the function ends. This needs the block of the result around the body:
+/// what the body's last expression borrows from the argument is then dropped before the argument.
+fn argument_edit(begin: usize, pattern: &syn::PatIdent, of: &Type, has_result: bool, edits: &mut Edits) {
     let letter = if pattern.mutability.is_some() { 'm' } else { 'v' };
     match primitive(of) {
         Some(of) if IN_REGISTERS.contains(&of.as_str()) => edits.put(begin, format!("{letter},{},{of}", pattern.ident)),
         Some(_) => {}
-        None if matches!(of, Type::Reference(_) | Type::Ptr(_)) => {}
+        None if !has_result || matches!(of, Type::Reference(_) | Type::Ptr(_)) => {}
         None => edits.put(begin, format!("{letter},{}", pattern.ident)),
     }
 }
 
 fn primitive(of: &Type) -> Option<String> {
-    let Type::Path(path) = of else { return None };
-    let name = path.path.get_ident()?.to_string();
+    let name = match of {
+        Type::Path(path) => path.path.get_ident()?.to_string(),
+        _ => return None,
+    };
     PRIMITIVES.contains(&name.as_str()).then(|| name)
 }
 
-/// What goes before a result, so that it is there when the function ends. None if it is nothing, or
-/// a pointer to what was there before.
-fn opening_of(output: &ReturnType) -> Option<String> {
-    let ReturnType::Type(_, of) = output else { return None };
-    let mut of = &**of;
+/// May a variable have the type of the result?
+fn can_be_named(output: &ReturnType) -> bool {
+    match output {
+        ReturnType::Default => true,
+        ReturnType::Type(_, of) => !matches!(**of, Type::Never(_)) && !returns_impl(output),
+    }
+}
+
+/// How a result is kept from being computed after the function's end: `u` nothing to keep, `n` a pointer
+/// to what was there before, `s,TYPE` a primitive value, `h` any other.
+fn result_kind(output: &ReturnType) -> String {
+    let mut of = match output {
+        ReturnType::Default => return "u".to_string(),
+        ReturnType::Type(_, of) => &**of,
+    };
     while let Type::Paren(syn::TypeParen { elem, .. }) | Type::Group(syn::TypeGroup { elem, .. }) = of {
         of = elem;
     }
     match of {
-        Type::Never(_) | Type::Reference(_) | Type::Ptr(_) | Type::ImplTrait(_) => None,
-        Type::Tuple(tuple) if tuple.elems.is_empty() => None,
-        _ if returns_impl(output) => None,
-        _ => Some(match primitive(of) {
+        Type::Reference(_) | Type::Ptr(_) => "n".to_string(),
+        Type::Tuple(tuple) if tuple.elems.is_empty() => "u".to_string(),
+        _ => match primitive(of) {
             Some(name) if IN_REGISTERS.contains(&name.as_str()) => format!("s,{name}"),
             _ => "h".to_string(),
-        }),
+        },
     }
 }
 
-/// Finds the results of a function: its last expression, and those of `return`.
+/// Finds the values of `return`.
 struct Results<'a> {
     edits: &'a mut Edits,
-    opening: &'a str,
+    kind: &'a str,
 }
 
 impl Results<'_> {
     fn wrap(&mut self, span: Span) {
         let range = span.byte_range();
         if !range.is_empty() {
-            self.edits.put(range.start, self.opening);
+            self.edits.put(range.start, self.kind);
             self.edits.put(range.end, "c");
         }
     }
-
-    fn tail(&mut self, block: &Block) {
-        match block.stmts.last() {
-            Some(Stmt::Expr(Expr::Return(_), None)) | None => {}
-            Some(Stmt::Expr(expression, None)) if !has_attributes(expression) => self.wrap(expression.span()),
-            Some(Stmt::Macro(call)) if call.semi_token.is_none() && call.attrs.is_empty() => self.wrap(call.mac.span()),
-            _ => {}
-        }
-    }
-}
-
-/// An attribute of an expression is not allowed in an argument.
-fn has_attributes(expression: &Expr) -> bool {
-    text_of(expression.span()).trim_start().starts_with('#')
 }
 
 impl<'ast> Visit<'ast> for Results<'_> {
     fn visit_expr_return(&mut self, expression: &'ast syn::ExprReturn) {
         if let Some(value) = &expression.expr {
-            if !has_attributes(value) {
+            if !text_of(value.span()).trim_start().starts_with('#') {
                 self.wrap(value.span());
             }
         }

@@ -3,23 +3,27 @@
 //! Each argument is the root file of a crate. The output is lines of tab-separated words:
 //!
 //!     crate  PATH  std|no_std
-//!     file   PATH
-//!     fn     QUALIFIED  BARE  LINE  REASON  DEPTH  EDITS
-//!     alloc  EDITS
+//!     file   PATH  CONDITION
+//!     fn     QUALIFIED  BARE  LINE  REASON  DEPTH  EDITS  CONDITION  LAST
+//!     alloc  EDITS  CONDITION
 //!     error  PATH  LINE  TEXT
 //!
 //! A `fn` belongs to the `file` before it. REASON says why piano leaves it alone; usually it is
-//! empty. DEPTH is the number of modules around it in that file. `alloc` is the program's own
-//! allocator. EDITS are `OFFSET:WHAT`, separated by blanks, in the order of their offsets. An offset is
+//! empty. DEPTH is the number of modules around it in that file. LAST is its last line. `alloc` is the
+//! program's own allocator. CONDITION is the argument of `cfg()` under which the file, or the function
+//! in its file, is compiled; empty if always. EDITS are `OFFSET:WHAT`, separated by blanks. An offset is
 //! in bytes, from the begin of the file. The caller inserts the text for WHAT there:
 //!
 //!     b        the begin of a function
 //!     v,NAME,TYPE  a parameter NAME of the primitive TYPE; v,NAME: of another type; `m`: it is `mut`
-//!     s,TYPE   opens the result, of the primitive TYPE
-//!     h        opens a result of another type
-//!     c        closes the result
-//!     a,TYPE   the begin of an async function with a result of TYPE, with blanks as `\x01`
+//!     r,TYPE   begins a variable with the result, of TYPE with blanks as `\x01`
+//!     e,KIND   ends it, and the function; KIND: `s,TYPE` or `h` as below, `n`: a pointer, `u`: ()
+//!     s,TYPE   opens a value that is returned, of the primitive TYPE
+//!     h        opens one of another type
+//!     c        closes the value
+//!     a,TYPE   the begin of an async function with a result of TYPE
 //!     z        the end of an async function
+//!     A        opens an async block
 //!     G, g, E  around the type of an allocator, and before its value
 mod crates;
 mod functions;

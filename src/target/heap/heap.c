@@ -1,11 +1,11 @@
-/* Takes the samples and controls the heap recording.
+/* Takes the samples. control.c starts and stops the recording.
  *
  * A SAMPLE. The block is allocated, and the program does not have its address yet. The stack is
  * walked and numbered, the sums are increased, the block is added to the live table and the filter,
  * and a new gap is drawn. None of this allocates or waits without a timeout. An allocation by a
  * signal handler that interrupts a sample is not sampled, but counted (`inside`). A free by such a
  * handler is tracked, since look-up and removal are safe anywhere. A handler that jumps out of the
- * sample ends it (`is_left`).
+ * sample ends it (`piano__heap_is_left`).
  *
  * A FREE. The block is removed before the allocator gets it back. So no other thread can get the
  * same address while the old block is still in the table.
@@ -33,12 +33,6 @@
 enum {
     /* A thread that does not sample checks the gate again after this many allocated bytes. */
     LOOK_AGAIN = 16 << 10,
-    STACKS = 24 * 1024,
-    BLOCKS = 192 * 1024, /* 96 GB of live memory at the default rate */
-    MANY_STACKS = 256 * 1024 - 1,
-    MANY_BLOCKS = 8 * 1024 * 1024,
-    MANY_BELOW = 16 * 1024, /* lower rates get the large table of stacks */
-    DEFAULT_RATE = 512 * 1024,
 };
 
 __thread struct piano__heap_self piano__heap_self;
@@ -47,13 +41,6 @@ bool piano__heap_always_watched;
 static struct piano__rec_header *header(void)
 {
     return piano__recording.view.header;
-}
-
-/* A recording may have no heap samples, because nobody asked or the allocator is hidden. */
-static bool has_heap(void)
-{
-    return header() && header()->flags & PIANO_REC_HAS_HEAP &&
-           header()->stats.own_state != PIANO_OWN_HIDDEN;
 }
 
 static void set_left(struct piano__heap_self *self, uint64_t left)
@@ -69,6 +56,12 @@ void piano__heap_renew(void)
     self->rate = 0;
     self->tid = 0;
     set_left(self, 0);
+}
+
+void piano__heap_redraw(void)
+{
+    piano__heap_self.rate = 0;
+    set_left(&piano__heap_self, 0);
 }
 
 static void seed(struct piano__heap_self *self)
@@ -103,7 +96,7 @@ bool piano__heap_is_own_now(void)
 
 /* Returns whether a signal handler (for example for a stack overflow) has jumped out of the sample
  * that is marked as being taken. Then clears the mark. */
-static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
+__attribute__((noinline)) bool piano__heap_is_left(struct piano__heap_self *self)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (!piano__stack_is_left(&self->walker.stack, self->inside, here))
@@ -114,6 +107,15 @@ static __attribute__((noinline)) bool is_left(struct piano__heap_self *self)
         piano__rooms_give(room);
     self->inside = 0;
     return true;
+}
+
+/* This thread entered a hook before the hooks were taken out, and goes on after the recording was
+ * taken away. The next recording is of the same session, and must not begin with the distance that
+ * this thread keeps meanwhile. */
+static void leave_session(struct piano__heap_self *self)
+{
+    if (__atomic_load_n(&piano__session_is_shared, __ATOMIC_RELAXED))
+        self->session--;
 }
 
 /* Returns whether a block of BYTES is to be sampled, and counts it down. A thread draws its first
@@ -134,6 +136,7 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
     if (!piano__gate_is_open(&piano__gate->sampling)) {
         self->rate = 0;
         set_left(self, LOOK_AGAIN);
+        leave_session(self);
         return false;
     }
     if (piano__control_is_ended()) {
@@ -142,7 +145,7 @@ static bool is_due(struct piano__heap_self *self, uint64_t bytes)
         set_left(self, LOOK_AGAIN);
         return false;
     }
-    if (self->inside && !is_left(self)) {
+    if (self->inside && !piano__heap_is_left(self)) {
         __atomic_fetch_add(&header()->stats.dropped_busy, 1, __ATOMIC_RELAXED);
         return false;
     }
@@ -380,7 +383,7 @@ void piano__heap_watch(bool on)
 /* Makes the system calls of a first sample now. The program may later restrict its system calls,
  * and then be killed for one that it does not expect. Other threads still have to find their stack
  * bounds later. */
-static bool prepare(void)
+bool piano__heap_prepare(void)
 {
     struct piano__heap_self *self = &piano__heap_self;
     piano__heap_renew();
@@ -392,150 +395,4 @@ static bool prepare(void)
     bool ready = piano__live_prepare() && piano__stacks_prepare(walk);
     piano__rooms_give(walk);
     return ready;
-}
-
-/* Room for as much live memory as at the default rate, within a limit on the size of the index. */
-static uint64_t blocks_for(uint64_t rate)
-{
-    uint64_t blocks = (uint64_t)BLOCKS * DEFAULT_RATE / rate;
-    return blocks < BLOCKS ? BLOCKS : blocks > MANY_BLOCKS ? MANY_BLOCKS : blocks;
-}
-
-static int begin(uint64_t rate)
-{
-    struct piano__own own = piano__hidden_find();
-    if (own.state == PIANO_OWN_HIDDEN)
-        return -ENOTSUP;
-    int err = piano__control_open();
-    if (err != 0)
-        return err;
-    piano__hidden_note(&own);
-    header()->rate = rate;
-    if (!piano__live_init(blocks_for(rate)) ||
-        !piano__stacks_init(rate < MANY_BELOW ? MANY_STACKS : STACKS) || !prepare())
-        return -ENOMEM;
-    bool maps = piano__control_number("PIANO_MAPS") == 1;
-    piano__control_started(PIANO_REC_HAS_HEAP | (maps ? PIANO_REC_HAS_MAPS : 0));
-    return 0;
-}
-
-static int start(uint64_t rate)
-{
-    if (has_heap() && header()->state == PIANO_REC_ACTIVE)
-        return -EALREADY;
-    if (has_heap() && header()->state == PIANO_REC_TERMINATED)
-        return -ESHUTDOWN;
-    if (rate == 0)
-        rate = has_heap() ? header()->rate : DEFAULT_RATE;
-    if (!has_heap()) {
-        int err = begin(rate);
-        if (err != 0) {
-            piano__heap_forget();
-            piano__control_abandon();
-            return err;
-        }
-    }
-    /* Relaxed: settings. The release in piano__gate_set() publishes the tables. */
-    __atomic_store_n(&header()->rate, rate, __ATOMIC_RELAXED);
-    __atomic_store_n(&header()->state, PIANO_REC_ACTIVE, __ATOMIC_RELAXED);
-    piano__gate_set(&piano__gate->following, 1);
-    piano__gate_set(&piano__gate->sampling, 1);
-    piano__pymalloc_attach();
-    /* The calling thread begins now, other threads at their next check. */
-    piano__heap_self.rate = 0;
-    set_left(&piano__heap_self, 0);
-    return 0;
-}
-
-int piano__heap_start(uint64_t rate)
-{
-    if (!piano__lock_try(&piano__control_changing))
-        return -EBUSY;
-    int err = start(rate);
-    piano__lock_release(&piano__control_changing);
-    return err;
-}
-
-static int stop(void)
-{
-    if (!has_heap() || header()->state != PIANO_REC_ACTIVE)
-        return -ENOTCONN;
-    piano__gate_set(&piano__gate->sampling, 0);
-    __atomic_store_n(&header()->state, PIANO_REC_STOPPED, __ATOMIC_RELAXED);
-    return 0;
-}
-
-int piano__heap_stop(void)
-{
-    if (!piano__lock_try(&piano__control_changing))
-        return -EBUSY;
-    int err = stop();
-    piano__lock_release(&piano__control_changing);
-    return err;
-}
-
-static int shut_down(void)
-{
-    if (!has_heap())
-        return -ENOTCONN;
-    piano__gate_set(&piano__gate->sampling, 0);
-    piano__gate_set(&piano__gate->following, 0);
-    piano__check(piano__stacks_is_valid());
-    header()->end_mono_ns = (uint64_t)piano__monotonic_ns();
-    /* Rule 5: a reader that sees TERMINATED also sees the end time. */
-    __atomic_store_n(&header()->state, PIANO_REC_TERMINATED, __ATOMIC_RELEASE);
-    return 0;
-}
-
-int piano__heap_shutdown(void)
-{
-    if (!piano__lock_try(&piano__control_changing))
-        return -EBUSY;
-    int err = shut_down();
-    piano__lock_release(&piano__control_changing);
-    return err;
-}
-
-static uint32_t snapping; /* lock: a thread takes a snapshot */
-
-int piano__heap_snapshot(void)
-{
-    if (!has_heap() || !piano__gate_is_open(&piano__gate->following))
-        return -ENOTCONN;
-    /* Pairs with the release below: the view is used by one thread at a time. */
-    if (__atomic_exchange_n(&snapping, 1, __ATOMIC_ACQUIRE))
-        return -EBUSY;
-    int number = piano__snapshot_take(&piano__recording.view, PIANO_SNAPSHOT_CALLED,
-                                      (uint64_t)piano__monotonic_ns(), 0);
-    __atomic_store_n(&snapping, 0, __ATOMIC_RELEASE);
-    return number;
-}
-
-const struct piano__rec_header *piano__heap_header(void)
-{
-    return piano__gate_is_open(&piano__gate->following) ? header() : NULL;
-}
-
-bool piano__heap_wants_maps(void)
-{
-    uintptr_t before = piano__session_enter();
-    const struct piano__rec_header *h = piano__heap_header();
-    bool wants = h && h->flags & PIANO_REC_HAS_MAPS;
-    piano__session_leave(before);
-    return wants;
-}
-
-bool piano__heap_forget(void)
-{
-    snapping = 0;
-    /* If a signal handler forked in the middle of a sample, the sample continues with these
-     * tables. */
-    if (piano__heap_self.inside && !is_left(&piano__heap_self))
-        return true;
-    piano__live_forget();
-    piano__stacks_forget();
-    piano__heap_self.rate = 0;
-    piano__heap_self.tid = 0;
-    set_left(&piano__heap_self, 0);
-    return false;
 }

@@ -28,7 +28,7 @@ struct piano__heap_self {
         uintptr_t from, to;
     } seen[PIANO_MOST_SEEN]; /* blocks seen during `piano__heap_look` */
     /* The next two are stack pointers of the functions that set them, else 0. A longjmp may leave
-     * them set, so `piano__heap_is_own` and `is_left` check them. */
+     * them set, so `piano__heap_is_own` and `piano__heap_is_left` check them. */
     uintptr_t own;            /* piano itself runs: what libc allocates for it is not sampled */
     uintptr_t inside;         /* a sample is being taken */
     struct piano__walk *room; /* buffer of that sample */
@@ -156,6 +156,13 @@ void piano__heap_ignore(bool on);
 
 /* Makes all calls of this thread take the slow path, or not any more. */
 void piano__heap_watch(bool on);
+
+/* For control.c: makes the system calls of a first sample now. Returns false without memory. */
+bool piano__heap_prepare(void);
+/* The calling thread draws a new gap at its next allocation. */
+void piano__heap_redraw(void);
+/* Returns whether a signal handler left the sample in SELF by a jump. */
+bool piano__heap_is_left(struct piano__heap_self *self);
 
 /* Control the recording. Return 0 or a negative errno. RATE 0 means the current rate. */
 int piano__heap_start(uint64_t rate);

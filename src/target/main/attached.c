@@ -42,11 +42,6 @@ void piano__attached_start(int fd, const struct piano__attach_order *order,
         fail(answer, was_left ? PIANO_ATTACH_LINGERS : PIANO_ATTACH_BUSY, -EBUSY);
         return;
     }
-    if (piano__hidden_find().state == PIANO_OWN_HIDDEN) {
-        piano__file_close(fd);
-        fail(answer, PIANO_ATTACH_HIDDEN, -ENOTSUP);
-        return;
-    }
     int err = piano__session_prepare() ? 0 : -ENOSYS;
     if (err == 0)
         err = piano__control_adopt(fd, order->path, order->settings);
@@ -57,7 +52,9 @@ void piano__attached_start(int fd, const struct piano__attach_order *order,
         return;
     }
     uint64_t rate = piano__control_number("PIANO_HEAP");
-    if (rate > 0 && (err = piano__heap_start(rate)) != 0)
+    if (rate > 0 && piano__hidden_find().state == PIANO_OWN_HIDDEN)
+        fail(answer, PIANO_ATTACH_HIDDEN, -ENOTSUP);
+    else if (rate > 0 && (err = piano__heap_start(rate)) != 0)
         fail(answer, PIANO_ATTACH_HEAP, err);
     else if (piano__control_number("PIANO_EVENTS") == 1 &&
              (err = piano__events_start(piano__control_number("PIANO_EVENTS_MAX"))) != 0)

@@ -11,6 +11,7 @@
 #include "target/heap/hidden.h"
 #include "target/heap/hooks.h"
 #include "target/record/control.h"
+#include "target/record/family.h"
 #include "target/record/gate.h"
 #include "target/record/session.h"
 #include "target/sys/clock.h"
@@ -86,6 +87,7 @@ static void end_recording(void)
     if (h->state == PIANO_REC_TERMINATED)
         return;
     h->end_mono_ns = now.mono_ns;
+    piano__family_leave();
     /* Rule 5: a reader that sees ENDED also sees the end times. */
     __atomic_store_n(&h->state, PIANO_REC_ENDED, __ATOMIC_RELEASE);
 }

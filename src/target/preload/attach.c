@@ -73,7 +73,8 @@ static void start(int fd, struct piano__attach_order *order, struct piano__attac
         '\0';
     piano__attached_start(fd, order, a);
     if (a->failure != PIANO_ATTACH_OK) {
-        if (a->failure == PIANO_ATTACH_HEAP || a->failure == PIANO_ATTACH_EVENTS)
+        if (a->failure == PIANO_ATTACH_HEAP || a->failure == PIANO_ATTACH_EVENTS ||
+            a->failure == PIANO_ATTACH_HIDDEN)
             stop(a);
         return;
     }

@@ -1,12 +1,11 @@
 /* The exec functions, interposed before the C library's. A signal for a sample that is pending at
  * an exec would end the new program (cpu/threads.c). All variants are hooked, since the C library's
  * own do not call each other through the hooks. */
-#include <alloca.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/execl.h"
 #include "target/cpu/cpu.h"
 #include "target/preload/next.h"
 
@@ -90,45 +89,6 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 
 /* ---- variants with a list of arguments ---- */
 
-/* Leaves WORDS positioned after the NULL that ends the list. */
-#define GATHER(argv, first, words)                                                                 \
-    do {                                                                                           \
-        size_t count = 1;                                                                          \
-        va_start(words, first);                                                                    \
-        while (va_arg(words, char *))                                                              \
-            count++;                                                                               \
-        va_end(words);                                                                             \
-        (argv) = alloca((count + 1) * sizeof(char *));                                             \
-        (argv)[0] = (char *)(size_t)(first);                                                       \
-        va_start(words, first);                                                                    \
-        for (size_t i = 1; i <= count; i++)                                                        \
-            (argv)[i] = va_arg(words, char *);                                                     \
-    } while (0)
-
-EXPORT int execl(const char *path, const char *arg, ...)
-{
-    va_list words;
-    char **argv;
-    GATHER(argv, arg, words);
-    va_end(words);
-    return execv(path, argv);
-}
-
-EXPORT int execlp(const char *file, const char *arg, ...)
-{
-    va_list words;
-    char **argv;
-    GATHER(argv, arg, words);
-    va_end(words);
-    return execvp(file, argv);
-}
-
-EXPORT int execle(const char *path, const char *arg, ...)
-{
-    va_list words;
-    char **argv;
-    GATHER(argv, arg, words);
-    char *const *envp = va_arg(words, char *const *);
-    va_end(words);
-    return execve(path, argv, envp);
-}
+EXPORT PIANO_EXEC_LIST(execl, execv(path, argv));
+EXPORT PIANO_EXEC_LIST(execlp, execvp(path, argv));
+EXPORT PIANO_EXEC_LIST_ENV(execve(path, argv, envp));

@@ -5,6 +5,8 @@
  *                     whose recording gets the next free suffix, .2 and so on
  *   PIANO_CHILDREN    1: also record every other process that inherits this, with -PID appended
  *                     to the name
+ *   PIANO_FAMILY_MOST how many of these at a time
+ *   PIANO_FAMILY_SIZE limit on the bytes of all of these together
  *   PIANO_HEAP        sample allocations, one in so many bytes
  *   PIANO_MAPS        1: also sample anonymous mappings
  *   PIANO_EVENTS      1: record workers, tasks, polls, parks
@@ -29,6 +31,7 @@
 #include "common/attach.h"
 #include "common/lines.h"
 #include "target/python/codes.h"
+#include "target/record/family.h"
 #include "target/record/gate.h"
 #include "target/record/modules.h"
 #include "target/record/session.h"
@@ -41,7 +44,8 @@ enum { MOST_IMAGES = 999 };
 
 uint32_t piano__control_changing;
 
-static bool is_child; /* forked, without an exec since */
+static bool is_child;   /* forked, without an exec since */
+static bool is_refused; /* there are too many recordings of processes already */
 
 /* In an attached process: what replaces the environment, as the tool sent it. Empty otherwise. */
 static char settings[PIANO_ATTACH_SETTINGS];
@@ -100,6 +104,7 @@ static void put_stem(struct piano__text *text, const char *asked)
     piano__text_puts(text, ".rec");
 }
 
+/* Returns the number of the image, from 1, or a negative errno. */
 static int create(void)
 {
     static char path[PATH_MAX];
@@ -116,6 +121,8 @@ static int create(void)
         if (text.full)
             return -ENAMETOOLONG;
         err = piano__recording_create(path);
+        if (err == 0)
+            return image;
     }
     return err;
 }
@@ -152,15 +159,41 @@ bool piano__control_take_away(void)
     return true;
 }
 
+/* Creates the recording of a process that the program, or one of its children, has started. */
+static int create_further(void)
+{
+    if (is_refused)
+        return -EUSERS;
+    is_refused = !piano__family_enter(secure_getenv("PIANO_RECORD"));
+    if (is_refused)
+        return -EUSERS;
+    int image = create();
+    piano__family_entered(image > 0 ? image : 0);
+    return image;
+}
+
+static int create_any(void)
+{
+    const char *asked = piano__control_is_for_us() ? secure_getenv("PIANO_RECORD") : NULL;
+    bool is_program = piano__control_number("PIANO_RECORD_PID") == (uint64_t)getpid();
+    if (asked && !is_program)
+        return create_further();
+    int image = create();
+    if (image > 0 && asked)
+        piano__family_begin((uint32_t)piano__control_number("PIANO_FAMILY_MOST"),
+                            piano__control_number("PIANO_FAMILY_SIZE"));
+    return image;
+}
+
 int piano__control_open(void)
 {
     if (piano__recording.view.header)
         return 0;
     if (!piano__gate_make())
         return -ENOMEM;
-    int err = create();
-    if (err != 0)
-        return err;
+    int image = create_any();
+    if (image < 0)
+        return image;
     piano__recording.view.header->max_chunks =
         piano__rec_chunks_in(piano__control_number("PIANO_MAX_SIZE"));
     if (is_child)
@@ -210,6 +243,7 @@ void piano__control_forked(void)
     piano__lock_forget();
     piano__gate_shut();
     is_child = true;
+    is_refused = false;
 }
 
 void piano__control_forget(bool is_in_use)

@@ -34,8 +34,6 @@ enum { DENSE = 3 }; /* shorter bodies are little more than calls */
 enum { READ_EVERY = 16, READ_STEPS = 24 };
 enum { REPEATS = 64, ROUNDS = 11, PAUSES = 16, LENGTHS = 3, SPIN_NS = 1500000 };
 
-struct piano__costs piano__costs;
-
 /* Not static: the compiler would know the value and build a faster probe than the program's. */
 extern unsigned piano__scratch_at;
 unsigned piano__scratch_at = sizeof(struct piano__thread);
@@ -431,36 +429,6 @@ static void calibrate_probes(struct piano__thread *t, struct piano__bias *bias)
     *bias = found;
 }
 
-struct piano__place piano__curve_place(const int64_t at[PIANO_BODIES], int64_t x)
-{
-    struct piano__place place = {PIANO_BODIES - 1, 4096};
-    if (x >= at[PIANO_BODIES - 1])
-        return place;
-    place.next = 1;
-    while (x >= at[place.next])
-        place.next++;
-    int64_t past = x - at[place.next - 1];
-    place.part = past > 0 ? past * 4096 / (at[place.next] - at[place.next - 1]) : 0;
-    return place;
-}
-
-static void tabulate(const struct piano__bias *bias)
-{
-    struct piano__costs *costs = &piano__costs;
-    int64_t window = bias->window[PIANO_BODIES - 1];
-    costs->most = window > 0 ? window / 256 : 0;
-    costs->scale = 0;
-    if (costs->most > 0)
-        costs->scale = (((uint64_t)PIANO_COST_STEPS << 32) - 1) / (uint64_t)costs->most + 1;
-    for (int i = 0; i <= PIANO_COST_STEPS; i++) {
-        int64_t middle =
-            i < PIANO_COST_STEPS ? (2 * i + 1) * window / (2 * PIANO_COST_STEPS) : window;
-        struct piano__place place = piano__curve_place(bias->window, middle);
-        costs->at[i].inner = (int32_t)piano__curve_value(bias->inner, place);
-        costs->at[i].outer = (int32_t)piano__curve_value(bias->outer, place);
-    }
-}
-
 static void calibrate_rate(struct piano__live_header *header, int64_t tick0, int64_t ns0)
 {
     header->ns_per_tick_32 = (uint64_t)1 << 32;
@@ -497,5 +465,5 @@ void piano__calibrate(struct piano__live_header *header)
         piano__memory_unmap(t, header->block_bytes);
     }
     calibrate_rate(header, tick0, ns0);
-    tabulate(&header->bias);
+    piano__curve_tabulate(&header->bias);
 }

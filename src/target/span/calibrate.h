@@ -7,6 +7,9 @@
 /* Fills in `bias` and `ns_per_tick_32`; takes about 2 ms. The image plan must be in HEADER. */
 void piano__calibrate(struct piano__live_header *header);
 
+/* Fills in `piano__costs`. */
+void piano__curve_tabulate(const struct piano__bias *bias);
+
 /* Position of X among the points AT of a curve: PART, in 1/4096, of the way from point NEXT - 1 to
  * point NEXT. Values outside the curve are clamped to its ends. */
 struct piano__place {

@@ -22,8 +22,8 @@
 
 #include <string.h>
 
-#include "common/lines.h"
 #include "target/span/commit.h"
+#include "target/span/frame_lines.h"
 #include "target/span/merged.h"
 #include "target/span/mode.h"
 #include "target/span/onoff.h"
@@ -38,7 +38,6 @@ enum {
     MEDIAN_EVERY = 64,
     FLUSH_BYTES = 48 * 1024,
     FLUSH_MS = 250,
-    TOOK_NS = 100, /* write both times of a frame only if they differ by this much */
 };
 
 static const uint64_t MAX_FILE_BYTES = (uint64_t)256 << 20;
@@ -46,16 +45,6 @@ static const uint64_t MAX_FILE_BYTES = (uint64_t)256 << 20;
 static uint64_t scale(void)
 {
     return piano__run.header->ns_per_tick_32;
-}
-
-static struct piano__slot *slot_at(struct piano__thread *t, uint32_t link)
-{
-    return &piano__slots(t)[link - 1];
-}
-
-static uint32_t id_of(struct piano__thread *t, const struct piano__slot *slot)
-{
-    return (uint32_t)(slot - piano__slots(t));
 }
 
 /* Readers must see a tally replaced in one step: while `moving` is set, they use `moved`. Only a
@@ -73,7 +62,7 @@ static void end_move(struct piano__thread *t)
 
 void piano__frame_touch(struct piano__thread *t, struct piano__slot *slot)
 {
-    uint32_t id = id_of(t, slot);
+    uint32_t id = piano__slot_id(t, slot);
     slot->in_now = 1;
     slot->next_now = t->now_list;
     t->now_list = id + 1;
@@ -91,7 +80,7 @@ void piano__frame_settle(struct piano__thread *t, struct piano__slot *slot)
     now->self += pending * piano__each_self(head->each);
     now->raw += pending * piano__each_self(head->each);
     now->total += pending * slot->total_price;
-    begin_move(t, 2 * (id_of(t, slot) + 1));
+    begin_move(t, 2 * (piano__slot_id(t, slot) + 1));
     slot->now = *now;
     head->given = piano__head_left(head);
     end_move(t);
@@ -101,85 +90,6 @@ static void release_now(struct piano__slot *slot)
 {
     slot->now = (struct piano__tally){0};
     slot->in_now = 0;
-}
-
-struct frame_line {
-    uint64_t number;
-    int64_t start;
-    int64_t wall;
-    int64_t took; /* by the clock, uncorrected */
-    int64_t over; /* 1/256 ticks: thread's overhead when the frame began */
-    uint32_t root;
-    int32_t depth;
-    int32_t under; /* function, -1 = none */
-    int32_t outer; /* depth of the enclosing frame, -1 = none */
-    struct piano__onoff onoff;
-    bool with_kept;
-};
-
-static void put_tallies(struct piano__text *text, struct piano__thread *t, bool now, bool kept)
-{
-    bool first = true;
-    for (uint32_t link = now ? t->now_list : 0; link; link = slot_at(t, link)->next_now) {
-        struct piano__slot *slot = slot_at(t, link);
-        struct piano__tally tally = slot->now;
-        if (kept && slot->in_kept)
-            piano__tally_add(&tally, &slot->kept);
-        piano__text_puts(text, first ? "" : ",");
-        piano__line_tally(text, link - 1, &tally, scale());
-        first = false;
-    }
-    for (uint32_t link = kept ? t->kept_list : 0; link; link = slot_at(t, link)->next_kept) {
-        struct piano__slot *slot = slot_at(t, link);
-        if (now && slot->in_now)
-            continue;
-        piano__text_puts(text, first ? "" : ",");
-        piano__line_tally(text, link - 1, &slot->kept, scale());
-        first = false;
-    }
-    piano__text_puts(text, "]}\n");
-}
-
-static void put_frame(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    const struct frame_line *f = what;
-    piano__text_puts(text, "{\"frame\":");
-    piano__text_int(text, (int64_t)f->number);
-    piano__text_field(text, "thread", t->number);
-    piano__text_field(text, "depth", f->depth);
-    piano__text_field(text, "root", f->root);
-    if (f->under >= 0)
-        piano__text_field(text, "under", f->under);
-    piano__text_field(text, "start_ns",
-                      piano__ticks_ns(f->start - piano__run.header->start_ticks, scale()));
-    piano__text_field(text, "wall_ns", piano__ticks_ns(f->wall, scale()));
-    if (piano__ticks_ns(f->took - f->wall, scale()) >= TOOK_NS)
-        piano__text_field(text, "took_ns", piano__ticks_ns(f->took, scale()));
-    piano__text_field(text, "over_ns", piano__ticks_ns(f->over >> 8, scale()));
-    if (f->onoff.cpu_ns >= 0)
-        piano__text_field(text, "cpu_ns", f->onoff.cpu_ns);
-    if (f->onoff.runq_ns >= 0)
-        piano__text_field(text, "runq_ns", f->onoff.runq_ns);
-    piano__text_puts(text, ",\"fns\":[");
-    put_tallies(text, t, true, f->with_kept);
-}
-
-static void put_kept(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    (void)what;
-    piano__text_puts(text, t->kept_depth < 0 ? "{\"outside\":true" : "{\"part\":true");
-    piano__text_field(text, "thread", t->number);
-    if (t->kept_depth >= 0)
-        piano__text_field(text, "depth", t->kept_depth);
-    piano__text_puts(text, ",\"fns\":[");
-    put_tallies(text, t, false, true);
-}
-
-static void put_demoted(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    piano__text_puts(text, "{\"demoted\":");
-    piano__text_int(text, id_of(t, what));
-    piano__text_puts(text, "}\n");
 }
 
 /* Adds the profiler's own work since BEGAN to the overhead. */
@@ -208,8 +118,8 @@ static void take_looks(struct piano__slot *slot)
 /* The inline path leaves only its counter, so check all functions that use it. */
 static void settle_sampled(struct piano__thread *t)
 {
-    for (uint32_t link = t->sampled_list; link; link = slot_at(t, link)->next_sampled) {
-        struct piano__slot *slot = slot_at(t, link);
+    for (uint32_t link = t->sampled_list; link; link = piano__slot_at(t, link)->next_sampled) {
+        struct piano__slot *slot = piano__slot_at(t, link);
         if (piano__head_pending(piano__head_of(t, slot)) == 0)
             continue;
         if (!slot->in_now)
@@ -222,8 +132,8 @@ static void settle_sampled(struct piano__thread *t)
 static uint32_t end_frame_of_slots(struct piano__thread *t, int64_t wall)
 {
     uint32_t sampled = 0;
-    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
-        struct piano__slot *slot = slot_at(t, link);
+    for (uint32_t link = t->now_list; link; link = piano__slot_at(t, link)->next_now) {
+        struct piano__slot *slot = piano__slot_at(t, link);
         take_looks(slot);
         if (slot->in_sampled)
             piano__mode_frame_ended(t, slot, wall);
@@ -235,13 +145,13 @@ static uint32_t end_frame_of_slots(struct piano__thread *t, int64_t wall)
 static void sum_and_clear(struct piano__thread *t, bool now, bool kept)
 {
     for (uint32_t link = now ? t->now_list : 0; link;) {
-        struct piano__slot *slot = slot_at(t, link);
+        struct piano__slot *slot = piano__slot_at(t, link);
         piano__run_sum(link - 1, &slot->now);
         link = slot->next_now;
         release_now(slot);
     }
     for (uint32_t link = kept ? t->kept_list : 0; link;) {
-        struct piano__slot *slot = slot_at(t, link);
+        struct piano__slot *slot = piano__slot_at(t, link);
         piano__run_sum(link - 1, &slot->kept);
         link = slot->next_kept;
         slot->kept = (struct piano__tally){0};
@@ -258,7 +168,7 @@ static void write_kept(struct piano__thread *t, int64_t now)
 {
     if (t->kept_list == 0)
         return;
-    piano__commit_line(t, put_kept, NULL, PIANO_CLEAR_KEPT, now);
+    piano__commit_line(t, piano__put_kept, NULL, PIANO_CLEAR_KEPT, now);
     sum_and_clear(t, false, true);
 }
 
@@ -270,7 +180,7 @@ static void set_aside(struct piano__thread *t, int32_t depth, int64_t now)
     t->kept_depth = depth;
     settle_sampled(t);
     for (uint32_t link = t->now_list; link;) {
-        struct piano__slot *slot = slot_at(t, link);
+        struct piano__slot *slot = piano__slot_at(t, link);
         take_looks(slot);
         t->moved = slot->kept;
         piano__tally_add(&t->moved, &slot->now);
@@ -356,8 +266,8 @@ static int64_t deep_reserve(int32_t depth)
     return PIANO_FIRST_DEEP - (PIANO_FIRST_DEEP >> (depth < 8 ? depth - 1 : 7));
 }
 
-static bool may_write_line(struct piano__thread *t, const struct frame_line *f, int64_t wall_ns,
-                           int64_t now)
+static bool may_write_line(struct piano__thread *t, const struct piano__frame_line *f,
+                           int64_t wall_ns, int64_t now)
 {
     if (__atomic_load_n(&piano__run.file_bytes, __ATOMIC_RELAXED) > MAX_FILE_BYTES)
         return false;
@@ -378,24 +288,24 @@ static bool may_write_line(struct piano__thread *t, const struct frame_line *f, 
 
 /* Adds the self times of the functions of frame F to the histograms of ENTRY. */
 static void merge_selves(struct piano__thread *t, struct piano__merged_root *entry,
-                         const struct frame_line *f, int64_t now)
+                         const struct piano__frame_line *f, int64_t now)
 {
-    for (uint32_t link = t->now_list; link; link = slot_at(t, link)->next_now) {
-        const struct piano__slot *slot = slot_at(t, link);
+    for (uint32_t link = t->now_list; link; link = piano__slot_at(t, link)->next_now) {
+        const struct piano__slot *slot = piano__slot_at(t, link);
         bool both = f->with_kept && slot->in_kept;
         int64_t self = slot->now.self + (both ? slot->kept.self : 0);
         if (slot->now.calls + (both ? slot->kept.calls : 0) > 0)
             piano__merged_self(t, entry, link - 1, piano__ticks_ns(self, scale()), now);
     }
     for (uint32_t link = f->with_kept ? t->kept_list : 0; link;
-         link = slot_at(t, link)->next_kept) {
-        const struct piano__slot *slot = slot_at(t, link);
+         link = piano__slot_at(t, link)->next_kept) {
+        const struct piano__slot *slot = piano__slot_at(t, link);
         if (!slot->in_now && slot->kept.calls > 0)
             piano__merged_self(t, entry, link - 1, piano__ticks_ns(slot->kept.self, scale()), now);
     }
 }
 
-static void merge_frame(struct piano__thread *t, const struct frame_line *f, int64_t now)
+static void merge_frame(struct piano__thread *t, const struct piano__frame_line *f, int64_t now)
 {
     bool may_write = t->tokens > 0 &&
                      __atomic_load_n(&piano__run.file_bytes, __ATOMIC_RELAXED) <= MAX_FILE_BYTES;
@@ -416,12 +326,12 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (!piano__commit_begin(t))
         return;
     struct piano__slot *slot = &piano__slots(t)[entry->slot];
-    struct frame_line f = {.start = entry->start,
-                           .wall = wall,
-                           .took = began - entry->start,
-                           .over = entry->overhead,
-                           .root = entry->slot,
-                           .depth = (int32_t)index};
+    struct piano__frame_line f = {.start = entry->start,
+                                  .wall = wall,
+                                  .took = began - entry->start,
+                                  .over = entry->overhead,
+                                  .root = entry->slot,
+                                  .depth = (int32_t)index};
     f.under = index > 0 ? (int32_t)entry[-1].slot : -1;
     f.outer = enclosing_frame(t, index);
     f.with_kept = t->kept_list && t->kept_depth >= (int32_t)index;
@@ -442,7 +352,7 @@ void piano__frame_end(struct piano__thread *t, struct piano__entry *entry, int64
     if (may_write_line(t, &f, wall_ns, began)) {
         f.number = __atomic_fetch_add(&piano__run.frame_numbers, 1, __ATOMIC_RELAXED);
         uint32_t length = piano__commit_line(
-            t, put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
+            t, piano__put_frame, &f, PIANO_CLEAR_NOW | (f.with_kept ? PIANO_CLEAR_KEPT : 0), began);
         t->tokens -= length;
         if (length > 0)
             sum_and_clear(t, true, f.with_kept);
@@ -462,18 +372,11 @@ void piano__frame_demote(struct piano__thread *t, struct piano__slot *slot)
 {
     uintptr_t before = piano__hold(t);
     if (piano__commit_begin(t)) {
-        piano__commit_line(t, put_demoted, slot, 0, t->last_tick);
+        piano__commit_line(t, piano__put_demoted, slot, 0, t->last_tick);
         piano__commit_end(t);
     }
     slot->framed = 0;
     piano__let_go(t, before);
-}
-
-static void put_thread(struct piano__text *text, struct piano__thread *t, const void *what)
-{
-    static const struct piano__offcpu nothing;
-    int64_t end = *(const int64_t *)what;
-    piano__line_thread(text, t, end < 0 ? &nothing : &t->look, piano__run.header, end);
 }
 
 void piano__frame_announce(struct piano__thread *t, int64_t now)
@@ -481,7 +384,7 @@ void piano__frame_announce(struct piano__thread *t, int64_t now)
     static const int64_t running = -1;
     uintptr_t before = piano__hold(t);
     if (piano__commit_begin(t)) {
-        piano__commit_line(t, put_thread, &running, 0, now);
+        piano__commit_line(t, piano__put_thread, &running, 0, now);
         piano__commit_end(t);
     }
     piano__let_go(t, before);
@@ -495,7 +398,7 @@ void piano__frame_finish(struct piano__thread *t, int64_t now)
         write_kept(t, now);
         piano__merged_write(t, now);
         piano__onoff_detach(t);
-        piano__commit_line(t, put_thread, &now, 0, now);
+        piano__commit_line(t, piano__put_thread, &now, 0, now);
         piano__commit_flush(t, now);
         piano__commit_end(t);
     }
@@ -506,7 +409,7 @@ void piano__frame_repair_move(struct piano__thread *t)
 {
     if (t->moving == 0 || t->moving / 2 > piano__capacity)
         return;
-    struct piano__slot *slot = slot_at(t, t->moving / 2);
+    struct piano__slot *slot = piano__slot_at(t, t->moving / 2);
     if (t->moving % 2) {
         slot->kept = t->moved;
         slot->now = (struct piano__tally){0};

@@ -38,6 +38,7 @@ static struct {
     char *arena;
     size_t arena_left;
     const char *frame_fn;
+    bool counts_allocator; /* see __piano_counts_allocator */
 } registry;
 
 uint32_t piano__registry_count(void)
@@ -199,8 +200,16 @@ void __piano_register(struct __piano_unit *unit)
     if (!piano__alloc_place || !piano__alloc_own)
         return;
     piano__alloc_place();
-    if (piano__run.header && piano__alloc_own().is_uncounted)
+    if (piano__run.header && piano__alloc_own().is_uncounted && !registry.counts_allocator)
         piano__run.header->dropped.allocators = 1;
+}
+
+/* Constructors run in any order: units may be registered before. */
+void __piano_counts_allocator(void)
+{
+    registry.counts_allocator = true;
+    if (piano__run.header)
+        piano__run.header->dropped.allocators = 0;
 }
 
 void piano__registry_forget(void)

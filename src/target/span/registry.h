@@ -23,6 +23,10 @@ uint32_t piano__registry_refused(void);
 /* In a forked child: releases a lock whose holder does not exist in the child. */
 void piano__registry_forget(void);
 
+/* Rust crates call it in a constructor if they wrap the program's allocator, and count what it does
+ * (common/probe.rs). Otherwise the allocations of a program with such an allocator are unknown. */
+void __piano_counts_allocator(void) __attribute__((visibility("default")));
+
 /* A setting of the run from the units; NULL or empty if no unit has it. */
 const char *piano__registry_frame_fn(void);
 

@@ -148,9 +148,21 @@ static off_t place_of(uint64_t number)
     return PIANO_REC_HEADER_BYTES + (off_t)number * PIANO_REC_CHUNK_BYTES;
 }
 
+/* Takes COUNT chunks from what several processes have together. Relaxed: a counter. */
+static bool take_budget(int64_t count)
+{
+    int64_t *budget = piano__recording.budget;
+    if (!budget || __atomic_sub_fetch(budget, count, __ATOMIC_RELAXED) >= 0)
+        return true;
+    __atomic_add_fetch(budget, count, __ATOMIC_RELAXED);
+    return false;
+}
+
 static struct piano__chunk *map_next(int fd, uint64_t *number)
 {
     struct piano__rec_header *header = piano__recording.view.header;
+    if (!take_budget(1))
+        return NULL;
     while (fd >= 0) {
         uint64_t n = __atomic_load_n(&header->chunks, __ATOMIC_RELAXED);
         if (n >= piano__rec_most(header))
@@ -166,6 +178,7 @@ static struct piano__chunk *map_next(int fd, uint64_t *number)
         }
         piano__memory_unmap(c, PIANO_REC_CHUNK_BYTES);
     }
+    (void)take_budget(-1);
     return NULL;
 }
 
@@ -325,6 +338,7 @@ static void let_go_of_all(bool blank)
     }
     let_go_of(h, PIANO_REC_HEADER_BYTES, blank);
     piano__recording.view.header = NULL;
+    piano__recording.budget = NULL;
     if (piano__recording.fd >= 0 && piano__file_check(piano__recording.fd, file, 0) == 0)
         piano__file_close(piano__recording.fd);
     piano__recording.fd = -1;
@@ -340,15 +354,20 @@ void piano__recording_blank(void)
     let_go_of_all(true);
 }
 
-void piano__recording_discard(void)
+bool piano__recording_unlink(void)
 {
     int saved = errno;
     int fd = piano__recording.view.header ? descriptor() : -1;
-    if (fd >= 0) /* still open, or found again at its path */
-        unlink(path_of);
+    bool is_gone = fd >= 0 && unlink(path_of) == 0; /* still open, or found again at its path */
     let_go(fd);
-    piano__recording_forget();
     errno = saved;
+    return is_gone;
+}
+
+void piano__recording_discard(void)
+{
+    (void)piano__recording_unlink();
+    piano__recording_forget();
 }
 
 #ifdef PIANO_CHECK

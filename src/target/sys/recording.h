@@ -13,6 +13,8 @@ struct piano__recording {
     struct piano__rec_view view; /* `header` is NULL while there is no recording */
     int fd;
     uint64_t retry_ns; /* after a failed claim: do not retry before this time */
+    /* Chunks that this process and others may still claim together; NULL: no common limit. */
+    int64_t *budget;
 };
 
 extern struct piano__recording piano__recording;
@@ -30,6 +32,8 @@ struct piano__chunk *piano__recording_claim(uint32_t type, uint64_t index);
 /* The same for a chunk that will be full soon: its pages are already in memory. Otherwise the first
  * write to each page costs three times as much. */
 struct piano__chunk *piano__recording_claim_filled(uint32_t type, uint64_t index);
+/* Removes the file; its memory stays mapped. Returns whether it did. */
+bool piano__recording_unlink(void);
 /* In a forked child: unmaps everything without changing the file. */
 void piano__recording_forget(void);
 /* Unmaps everything and removes the file. For a recording that could not be started. */

@@ -51,15 +51,18 @@ static bool explain(struct attach *a, const struct piano__attach_answer *answer)
     static const char *const what[] = {
         [PIANO_ATTACH_BUSY] = "is recorded already, or was started by piano",
         [PIANO_ATTACH_LINGERS] = "has a thread that has not left the previous recording yet",
-        [PIANO_ATTACH_HIDDEN] = "has a malloc of its own in its executable",
+        [PIANO_ATTACH_HIDDEN] = "has an allocator of its own in its executable",
         [PIANO_ATTACH_RECORDING] = "cannot write the recording",
         [PIANO_ATTACH_HEAP] = "cannot begin to record its heap",
         [PIANO_ATTACH_EVENTS] = "cannot begin to record events",
     };
     bool is_known = answer->failure < sizeof what / sizeof *what && what[answer->failure];
-    attach_fail(&a->failure, "--cpu, which loads nothing", "process %d %s%s%s", (int)a->pid,
-                is_known ? what[answer->failure] : "refuses", answer->err ? ": " : "",
-                answer->err ? strerror(-answer->err) : "");
+    bool is_hidden = answer->failure == PIANO_ATTACH_HIDDEN;
+    const char *why = answer->err && !is_hidden ? strerror(-answer->err) : "";
+    attach_fail(&a->failure, is_hidden ? ATTACH_WITHOUT_HEAP : ATTACH_WITHOUT_LIBRARY,
+                "process %d %s%s%s", (int)a->pid, is_known ? what[answer->failure] : "refuses",
+                *why ? ": " : "", why);
+    a->failure.is_heap = is_hidden;
     return false;
 }
 
@@ -79,7 +82,7 @@ static bool read_answer(struct attach *a, struct piano__attach_answer *answer, i
                     strstr(got.error, "static TLS")
                         ? "a start with `piano record PROGRAM`: other libraries have taken the "
                           "room"
-                        : "--cpu, which loads nothing",
+                        : ATTACH_WITHOUT_LIBRARY,
                     "the loader of process %d cannot load libpiano.so: %s", (int)a->pid,
                     *safe ? safe : "no reason given");
         return false;
@@ -90,9 +93,9 @@ static bool read_answer(struct attach *a, struct piano__attach_answer *answer, i
     return answer->failure == PIANO_ATTACH_OK || explain(a, answer);
 }
 
-bool attach_open(struct attach *a, pid_t pid, const char *library)
+bool attach_open(struct attach *a, pid_t pid, const char *library, bool with_heap)
 {
-    struct injection in = {.pid = pid, .library = library, .socket = -1};
+    struct injection in = {.pid = pid, .library = library, .with_heap = with_heap, .socket = -1};
     struct piano__attach_answer answer;
     *a = (struct attach){.pid = pid, .socket = -1};
     bool done = proc_check(pid, &in.failure) && inject(&in);

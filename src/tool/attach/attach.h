@@ -26,9 +26,9 @@ struct attach_wish {
     uint64_t max_bytes, max_event_bytes;
 };
 
-/* Loads LIBRARY into process PID, or finds the one that is loaded. Returns whether it worked;
- * `failure` says why not. */
-bool attach_open(struct attach *a, pid_t pid, const char *library);
+/* Loads LIBRARY into process PID, or finds the one that is loaded. WITH_HEAP: to record its heap,
+ * which is refused if that cannot be seen. Returns whether it worked; `failure` says why not. */
+bool attach_open(struct attach *a, pid_t pid, const char *library, bool with_heap);
 /* Begins the recording FD, for which PATH is the name. */
 bool attach_start(struct attach *a, int fd, const char *path, const struct attach_wish *wish);
 /* Ends it. Returns whether the process has confirmed that. *LINGERS: a thread of it has not left

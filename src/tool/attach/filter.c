@@ -1,7 +1,7 @@
 /* A filter may kill the process for a system call that it does not expect. So piano reads the
- * filters, which only root may do, and runs them itself for every call that will be made. If the
- * filters cannot be read, or refuse a call, the process is not touched. A filter that looks at
- * arguments is asked with the ones that matter. */
+ * filters, which only root may do, and evaluates them for every call that it will make. If piano
+ * cannot read the filters, or they refuse a call, it does not touch the process. Filters that check
+ * arguments get the relevant ones. */
 #include "tool/attach/filter.h"
 
 #include <errno.h>
@@ -266,7 +266,7 @@ bool filter_allows(pid_t pid, pid_t tid, struct attach_failure *f)
         const char *refused = count > 0 ? refused_by(code, (size_t)count) : NULL;
         free(code);
         if (refused) {
-            attach_fail(f, "--cpu, which loads nothing",
+            attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                         "process %d has a filter of system calls (seccomp) that refuses %s",
                         (int)pid, refused);
             return false;
@@ -275,7 +275,7 @@ bool filter_allows(pid_t pid, pid_t tid, struct attach_failure *f)
     if (mode == SECCOMP_MODE_FILTER && count == 0)
         return true;
     attach_fail(f,
-                mode == SECCOMP_MODE_STRICT ? "--cpu, which loads nothing"
+                mode == SECCOMP_MODE_STRICT ? ATTACH_WITHOUT_LIBRARY
                                             : "the same as root; or --cpu, which loads nothing",
                 mode == SECCOMP_MODE_STRICT
                     ? "process %d is in seccomp's strict mode, which allows almost no system call"

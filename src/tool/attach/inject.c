@@ -1,9 +1,9 @@
 /* One thread is stopped at a time, and only for as long as it takes to look at its stack, or to
- * start the new thread. All others run on. A thread that looks safe is asked twice: the first time,
- * the unwinder reads its tables after the thread has been let go, so that the second look is quick.
+ * start the new thread. All others continue. A thread that looks safe is checked twice. After the
+ * first check it continues while the unwinder reads its tables, so that the second check is short.
  *
- * Everything happens in a thread of the tool that ends afterwards. Whatever it still traces then,
- * the kernel lets go. */
+ * All this happens in a thread of the tool that ends afterwards. When it ends, the kernel detaches
+ * from all threads that it still traces. */
 #include "tool/attach/inject.h"
 
 #include <dlfcn.h>
@@ -113,7 +113,7 @@ static uint64_t find_sigreturn(const struct modules *m, pid_t pid)
     return found;
 }
 
-/* The library, in whichever way it came there. */
+/* Finds the entry function of the library, loaded by path or from a memory file. */
 static uint64_t find_entry(const struct modules *m, pid_t pid, bool *is_loaded)
 {
     *is_loaded = false;
@@ -149,11 +149,11 @@ static bool find_addresses(const struct modules *m, pid_t pid, struct addresses 
         attach_fail(f, "a new start of the process",
                     "process %d contains a libpiano.so of an older piano", (int)pid);
     else if (!a->create || !a->detach)
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "process %d has a C library from before glibc 2.34, without its threads",
                     (int)pid);
     else if (!a->open || !a->find || !a->unmap || !a->calls.instruction || !a->calls.sigreturn)
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "the C library of process %d lacks functions that are needed", (int)pid);
     else
         return true;
@@ -238,7 +238,7 @@ static int run(struct remote *r, const struct addresses *a, uint64_t *at,
     return err;
 }
 
-/* Whether the thread takes part, and what came of it. */
+/* The result of trying one thread. */
 enum outcome { DONE, UNSAFE, FAILED };
 
 struct job {
@@ -262,7 +262,7 @@ static void explain(struct job *j, int err)
     uint64_t step = j->room.step < PIANO_ATTACH_STARTED ? j->room.step : 0;
     const char *hint = err == -EMFILE ? "a higher limit of open files (ulimit -n)"
                        : err == -EAGAIN || err == -ENOMEM ? "a higher limit (ulimit -u, ulimit -v)"
-                                                          : "--cpu, which loads nothing";
+                                                          : ATTACH_WITHOUT_LIBRARY;
     if (err == -ECANCELED)
         attach_fail(&j->in->failure, "the same again",
                     "process %d did not start the thread in time; it goes on as before",
@@ -359,8 +359,9 @@ static bool use_some_thread(struct job *j)
 /* Takes descriptor FD out of the process. */
 static int take(pid_t pid, int fd)
 {
+    /* glibc 2.31 has no SYS_pidfd_getfd. */
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    int taken = pidfd >= 0 ? (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0) : -1;
+    int taken = pidfd >= 0 ? (int)syscall(__NR_pidfd_getfd, pidfd, fd, 0) : -1;
     int err = errno;
     if (pidfd >= 0)
         close(pidfd);
@@ -433,7 +434,7 @@ bool inject(struct injection *in)
     int err = modules_read(&j.modules, in->pid);
     if (err != 0) {
         proc_explain(in->pid, err, &in->failure);
-    } else if (proc_check_modules(in->pid, &j.modules, &in->failure) &&
+    } else if (proc_check_modules(in->pid, &j.modules, in->with_heap, &in->failure) &&
                find_addresses(&j.modules, in->pid, &j.addresses, &in->failure)) {
         j.safe = safe_new(in->pid, &j.modules);
         if (j.safe && pthread_create(&thread, NULL, work, &j) == 0)

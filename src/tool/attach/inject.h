@@ -11,6 +11,7 @@
 struct injection {
     pid_t pid;
     const char *library; /* the file to load */
+    bool with_heap;      /* to record the heap */
     int socket;          /* to the new thread; -1: none */
     int64_t stood_ns;    /* how long a thread of the process stood still, in all */
     int64_t longest_ns;  /* the longest of that at once */

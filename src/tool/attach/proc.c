@@ -205,29 +205,31 @@ bool proc_check(pid_t pid, struct attach_failure *f)
     return true;
 }
 
-bool proc_check_modules(pid_t pid, struct modules *m, struct attach_failure *f)
+bool proc_check_modules(pid_t pid, struct modules *m, bool with_heap, struct attach_failure *f)
 {
     struct module *program = NULL;
     for (size_t i = 0; i < m->count && !program; i++)
         program = m->list[i].is_program ? &m->list[i] : NULL;
+    bool is_hidden = with_heap && program && module_find(program, pid, "malloc");
     struct module *libc = modules_named(m, "libc");
     if (modules_named(m, "ld-musl-x86_64") || modules_named(m, "ld-musl-aarch64") ||
         (libc && strstr(libc->path, "musl")))
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "process %d uses musl, and libpiano.so glibc: the one cannot be loaded into "
                     "the other",
                     (int)pid);
     else if (!libc || !module_find(libc, pid, "gnu_get_libc_version"))
-        attach_fail(f, "--cpu, which loads nothing",
+        attach_fail(f, ATTACH_WITHOUT_LIBRARY,
                     "process %d is statically linked, or has another C library than glibc: "
                     "nothing can be loaded into it",
                     (int)pid);
-    else if (program && module_find(program, pid, "malloc"))
-        attach_fail(f, "--cpu, which loads nothing",
+    else if (is_hidden)
+        attach_fail(f, ATTACH_WITHOUT_HEAP,
                     "process %d has a malloc of its own in its executable, which cannot be "
-                    "redirected",
+                    "redirected while it runs",
                     (int)pid);
     else
         return true;
+    f->is_heap = is_hidden;
     return false;
 }

@@ -12,7 +12,12 @@
 struct attach_failure {
     char why[640];
     char hint[256]; /* empty: nothing */
+    bool is_heap;   /* only its heap cannot be recorded */
 };
+
+/* Hints. */
+#define ATTACH_WITHOUT_LIBRARY "--cpu, which loads nothing"
+#define ATTACH_WITHOUT_HEAP "--events or --cpu, which leave its allocator alone"
 
 void attach_fail(struct attach_failure *f, const char *hint, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -25,8 +30,8 @@ pid_t *proc_threads(pid_t pid, size_t *count);
 
 /* Is PID a process that can be attached to? Otherwise explains why not. */
 bool proc_check(pid_t pid, struct attach_failure *f);
-/* The same for what is loaded in it. */
-bool proc_check_modules(pid_t pid, struct modules *m, struct attach_failure *f);
+/* The same for what is loaded in it. WITH_HEAP: to record its heap. */
+bool proc_check_modules(pid_t pid, struct modules *m, bool with_heap, struct attach_failure *f);
 /* Was this process asked to stop, by a signal that it has blocked? Explains that. */
 bool attach_is_over(struct attach_failure *f);
 /* Explains the ERR of ptrace. */

@@ -142,15 +142,9 @@ int remote_prepare(struct remote *r)
 /* Registers ------------------------------------------------------------------------------------ */
 
 #ifdef __x86_64__
-uint64_t remote_pc(const struct remote *r)
-{
-    return r->regs.rip;
-}
-
-uint64_t remote_sp(const struct remote *r)
-{
-    return r->regs.rsp;
-}
+#define REG_PC rip
+#define REG_SP rsp
+#define REG_RESULT rax
 
 /* orig_rax of -1: the kernel restarts nothing. */
 static void set_call(struct user_regs_struct *regs, uint64_t at, long number, const uint64_t a[6])
@@ -164,16 +158,6 @@ static void set_call(struct user_regs_struct *regs, uint64_t at, long number, co
     regs->r10 = a[3];
     regs->r8 = a[4];
     regs->r9 = a[5];
-}
-
-static uint64_t pc_of(const struct user_regs_struct *regs)
-{
-    return regs->rip;
-}
-
-static int64_t result_of(const struct user_regs_struct *regs)
-{
-    return (int64_t)regs->rax;
 }
 
 /* The call returns to SIGRETURN, with FRAME at the stack pointer then. */
@@ -193,15 +177,9 @@ static void set_run(struct user_regs_struct *regs, uint64_t start, uint64_t room
     regs->eflags &= ~(uint64_t)0x400; /* the direction flag, as the C library expects it */
 }
 #else
-uint64_t remote_pc(const struct remote *r)
-{
-    return r->regs.pc;
-}
-
-uint64_t remote_sp(const struct remote *r)
-{
-    return r->regs.sp;
-}
+#define REG_PC pc
+#define REG_SP sp
+#define REG_RESULT regs[0]
 
 static void set_call(struct user_regs_struct *regs, uint64_t at, long number, const uint64_t a[6])
 {
@@ -209,16 +187,6 @@ static void set_call(struct user_regs_struct *regs, uint64_t at, long number, co
     regs->regs[8] = (uint64_t)number;
     for (int i = 0; i < 6; i++)
         regs->regs[i] = a[i];
-}
-
-static uint64_t pc_of(const struct user_regs_struct *regs)
-{
-    return regs->pc;
-}
-
-static int64_t result_of(const struct user_regs_struct *regs)
-{
-    return (int64_t)regs->regs[0];
 }
 
 static bool set_way_back(const struct remote *r, struct user_regs_struct *regs, uint64_t sigreturn,
@@ -237,6 +205,16 @@ static void set_run(struct user_regs_struct *regs, uint64_t start, uint64_t room
     regs->sp = stack;
 }
 #endif
+
+uint64_t remote_pc(const struct remote *r)
+{
+    return r->regs.REG_PC;
+}
+
+uint64_t remote_sp(const struct remote *r)
+{
+    return r->regs.REG_SP;
+}
 
 /* Running -------------------------------------------------------------------------------------- */
 
@@ -291,7 +269,7 @@ int64_t remote_call(struct remote *r, const struct remote_calls *calls, long num
     if (!set_regs(r, &regs) || run_to_call(r, LONGEST_NS) != 0 || run_to_call(r, LONGEST_NS) != 0 ||
         !get_regs(r, &regs))
         return -ECANCELED;
-    return result_of(&regs);
+    return (int64_t)regs.REG_RESULT;
 }
 
 int remote_run(struct remote *r, uint64_t start, uint64_t mark, uint64_t room, uint64_t stack)
@@ -303,7 +281,7 @@ int remote_run(struct remote *r, uint64_t start, uint64_t mark, uint64_t room, u
     while (err == 0) {
         int64_t left = end - now_ns();
         err = run_to_call(r, left > 0 ? left : 0);
-        if (err == 0 && (!get_regs(r, &regs) || pc_of(&regs) == mark))
+        if (err == 0 && (!get_regs(r, &regs) || regs.REG_PC == mark))
             break;
     }
     if (err == 0)

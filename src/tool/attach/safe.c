@@ -1,7 +1,8 @@
 /* A thread that is inside the allocator or the loader holds their locks, and pthread_create would
  * wait for them forever. So the whole stack of the thread is walked from outside. Every frame must
  * belong to a known module. None may be in the loader, in an allocator, or in code without a file
- * (JIT). Frames of the C library come in groups. Each group was entered by a call from other code,
+ * (JIT). If the allocator is in the executable, any of its functions may be the allocator's. Then
+ * the thread must wait for input or for a child, as no allocator does. Frames of the C library come in groups. Each group was entered by a call from other code,
  * and that call must be of a function that waits and holds no lock of the C library. Only its
  * exported functions have names, so the group is judged by its outermost frame. At the bottom of
  * the stack are the functions in which the C library starts the thread.
@@ -18,7 +19,7 @@
 
 enum { SOME_STACK = 16 * 1024, MOST_STACK = 256 * 1024, START_BYTES = 64, MOST_STARTS = 2 };
 
-enum kind { OTHER, C_LIBRARY, LOADER, ALLOCATOR, PIANO };
+enum kind { OTHER, C_LIBRARY, LOADER, ALLOCATOR, PIANO, PROGRAM_WITH_ALLOCATOR };
 
 struct safe {
     pid_t pid;
@@ -75,6 +76,14 @@ static const char *const reads[] = {"fgets",
                                     "getc_unlocked",
                                     NULL};
 
+/* Functions that an allocator does not call. */
+static const char *const inputs[] = {
+    "poll",        "ppoll",        "__poll_chk",  "__ppoll_chk",  "__poll", "select",     "pselect",
+    "__select",    "epoll_wait",   "epoll_pwait", "epoll_pwait2", "accept", "accept4",    "recv",
+    "recvfrom",    "recvmsg",      "recvmmsg",    "__recv",       "pause",  "sigsuspend", "sigwait",
+    "sigwaitinfo", "sigtimedwait", "wait",        "waitpid",      "wait3",  "wait4",      "waitid",
+    "__wait",      "__waitpid",    NULL};
+
 static const char *const starts[] = {"clone", "__clone", "clone3", "__libc_start_main", NULL};
 
 static bool begins(const char *path, const char *base)
@@ -94,7 +103,9 @@ static enum kind kind_of(struct module *m, pid_t pid)
         return LOADER;
     if (strstr(m->path, "libpiano.so"))
         return PIANO;
-    return module_find(m, pid, "malloc") ? ALLOCATOR : OTHER;
+    if (!module_find(m, pid, "malloc"))
+        return OTHER;
+    return m->is_program ? PROGRAM_WITH_ALLOCATOR : ALLOCATOR;
 }
 
 /* Opens all files now: it takes longer than a thread should be stopped. */
@@ -269,8 +280,25 @@ static bool is_waiting(const struct safe *s, uint32_t first, uint32_t last)
     return is_reading;
 }
 
+/* Is the frame a hook of libpiano.so around a function that waits? A thread that has waited since an
+ * earlier recording returns through it. */
+static bool is_waiting_hook(const struct safe *s, uint32_t frame)
+{
+    return frame > 0 && kind_at(s, frame - 1) == C_LIBRARY && has_name(s, frame, waits);
+}
+
+/* Does the thread wait for input in the C library, called from other code? */
+static bool is_at_input(const struct safe *s)
+{
+    uint32_t last = 0;
+    while (last + 1 < s->stack.depth && module_of(s, last + 1) && kind_at(s, last + 1) == C_LIBRARY)
+        last++;
+    return kind_at(s, 0) == C_LIBRARY && has_name(s, last, inputs);
+}
+
 static const char *judge(const struct safe *s)
 {
+    bool has_allocator = false;
     for (uint32_t i = 0; i < s->stack.depth; i++) {
         if (!module_of(s, i))
             return "all its threads run code without a file, as of a just-in-time compiler";
@@ -280,11 +308,18 @@ static const char *judge(const struct safe *s)
         case ALLOCATOR:
             return "all its threads are in its allocator";
         case PIANO:
-            return "all its threads are in libpiano.so";
+            if (!is_waiting_hook(s, i))
+                return "all its threads are in libpiano.so";
+            break;
+        case PROGRAM_WITH_ALLOCATOR:
+            has_allocator = true;
+            break;
         default:
             break;
         }
     }
+    if (has_allocator && !is_at_input(s))
+        return "the allocator is in its executable, and none of its threads waits for input";
     uint32_t depth = without_start(s);
     if (depth == 0)
         return "the stacks of its threads do not begin where the C library starts threads";

@@ -1,15 +1,15 @@
 /* Two pieces of code for both kinds of machine. Numbers are offsets in struct piano__attach_room,
  * system calls, and constants of the kernel.
  *
- * attach_stub runs in a thread of the process that the tool has stopped, on a stack of its own. It
+ * attach_stub runs in a thread of the process that the tool has stopped, on a separate stack. It
  * opens the sockets and the memory file and starts the thread. Then it makes a system call that
  * does nothing (getpid), at attach_stub_mark. There the tool stops it and restores the thread's
- * registers. If there is no tool any more, it restores them itself, from a signal frame that the
+ * registers. If the tool was killed, attach_stub restores them itself, from a signal frame that the
  * tool has prepared above the room.
  *
- * attach_stub_thread is the new thread. It waits for the tool's word, at most 10 seconds, and loads
- * the library. If that fails, it sends the loader's message. It ends by a jump to munmap, which
- * returns to the C library. */
+ * attach_stub_thread is the new thread. It waits for the tool's message, at most 10 seconds, and
+ * loads the library. If that fails, it sends the loader's message. It ends by a jump to munmap,
+ * which returns to the C library. */
 #include "tool/attach/stub.h"
 
 #if defined(__x86_64__)

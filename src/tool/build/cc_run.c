@@ -37,10 +37,16 @@ static int read_kept(int fd, struct buf *b)
 
 int cc_run_step(struct cc_run *r, char *const argv[], unsigned keep)
 {
+    return cc_run_step_in(r, NULL, argv, keep);
+}
+
+int cc_run_step_in(struct cc_run *r, const char *dir, char *const argv[], unsigned keep)
+{
     *r = (struct cc_run){0};
     int out = open_kept(keep, CC_KEEP_OUT);
     int err = open_kept(keep, CC_KEEP_ERR);
-    struct child_plan plan = {.argv = argv, .envp = environ, .in = -1, .out = out, .err = err};
+    struct child_plan plan = {
+        .argv = argv, .envp = environ, .dir = dir, .in = -1, .out = out, .err = err};
     struct child_result result = {0};
     int code = (keep & CC_KEEP_OUT && out < 0) || (keep & CC_KEEP_ERR && err < 0)
                    ? -EMFILE

@@ -15,6 +15,8 @@ struct cc_run {
 /* Runs ARGV to its end. Stores the output that KEEP names in R instead of showing it. Returns 0 or
  * negative errno; -EINTR when we were asked to stop. The caller releases R in any case. */
 int cc_run_step(struct cc_run *r, char *const argv[], unsigned keep);
+/* The same in the directory DIR; NULL: ours. */
+int cc_run_step_in(struct cc_run *r, const char *dir, char *const argv[], unsigned keep);
 void cc_run_release(struct cc_run *r);
 
 /* Executes ARGV in place of this process. Returns only on failure: 127, after printing the

@@ -183,6 +183,18 @@ static void score_asked(struct choice_list *l, const struct records *r, const st
 
 /* --- target, project, main: names ------------------------------------------------------------- */
 
+/* Is NAME the program that WORD of a build command means? Cargo adds a hash to the name of a test. */
+static bool is_target(const char *name, const char *word)
+{
+    size_t len = strlen(word);
+    if (strncmp(name, word, len) != 0)
+        return false;
+    const char *rest = name + len;
+    bool is_hashed =
+        rest[0] == '-' && strlen(rest + 1) == 16 && strspn(rest + 1, "0123456789abcdef") == 16;
+    return *rest == '\0' || is_hashed;
+}
+
 /* STATE/command holds the words of the build command, each ended by NUL. */
 static void score_target(struct choice_list *l, const char *state)
 {
@@ -193,7 +205,7 @@ static void score_target(struct choice_list *l, const char *state)
         const char *name = paths_base(l->items[i].path);
         l->items[i].score = 0;
         for (size_t at = 0; err == 0 && at < text.len; at += strlen(text.data + at) + 1)
-            l->items[i].score |= strcmp(paths_base(text.data + at), name) == 0;
+            l->items[i].score |= is_target(name, paths_base(text.data + at));
     }
     buf_free(&text);
     free(path);

@@ -26,6 +26,7 @@
 #include "common/owner.h"
 #include "tool/build/mirror.h"
 #include "tool/build/refresh.h"
+#include "tool/build/rust.h"
 #include "tool/build/ways.h"
 #include "tool/util/buf.h"
 #include "tool/util/owner.h"
@@ -198,6 +199,8 @@ static void put_fingerprint(struct buf *b, const struct driver *d)
     /* CMake and Meson each have one build directory, for one source directory. */
     if (d->detect.kind == DETECT_CMAKE || d->detect.kind == DETECT_MESON)
         buf_printf(b, "%d %s\n", (int)d->detect.kind, d->detect.dir);
+    if (d->above > 0)
+        buf_printf(b, "mirror %s\n", d->selection.mirror);
     free(tool);
     free(lib);
 }
@@ -220,7 +223,7 @@ static int drop_outdated(struct driver *d)
 static int sync_once(const struct driver *d, struct mirror_result *result)
 {
     char *manifest = paths_join(d->state, "tree.manifest");
-    struct mirror m = {d->root, d->selection.mirror, manifest};
+    struct mirror m = {d->root, d->selection.mirror, manifest, d->above};
     int err = manifest ? mirror_sync(&m, result) : -ENOMEM;
     free(manifest);
     return err;
@@ -265,14 +268,16 @@ static int update_mirror(struct driver *d)
 
 /* --- the whole build -------------------------------------------------------------------------- */
 
-/* STATE/command: the words of the build command, each ended by NUL; empty if piano detected the
- * build. choice.c reads it to know what was to be built. */
+/* STATE/command: the words of the build command, or the flags for cargo, each ended by NUL; empty if
+ * piano detected the build. choice.c reads it to know what was to be built. */
 static int save_command(const struct driver *d)
 {
     struct buf text = {0};
     char *path = paths_join(d->state, "command");
     for (size_t i = 0; d->command && d->command[i]; i++)
         buf_put(&text, d->command[i], strlen(d->command[i]) + 1);
+    for (size_t i = 0; i < d->cargo.count; i++)
+        buf_put(&text, d->cargo.items[i], strlen(d->cargo.items[i]) + 1);
     int err = path ? buf_write_file(&text, path) : -ENOMEM;
     buf_free(&text);
     free(path);
@@ -309,11 +314,21 @@ static void forget_build_runs(const struct driver *d)
     free(runs);
 }
 
+/* STATE/tree/NAME. If crates outside of the project are used, the names of the directories above come
+ * before NAME, so that `../../libs/x` is found. */
 static int place_mirror(struct driver *d)
 {
-    const char *slash = strrchr(d->root, '/');
+    d->above = rust_climbs(d->detect.dir, d->root);
+    const char *name = strrchr(d->root, '/');
+    for (unsigned i = 0; i < d->above; i++) {
+        const char *end = name;
+        while (name > d->root && *--name != '/')
+            ;
+        if (name == end)
+            break;
+    }
     char *place = paths_join(d->state, "tree");
-    d->selection.mirror = place ? paths_join(place, slash && slash[1] ? slash + 1 : "root") : NULL;
+    d->selection.mirror = place ? paths_join(place, name && name[1] ? name + 1 : "root") : NULL;
     free(place);
     return d->selection.mirror ? 0 : out_of_memory();
 }

@@ -20,6 +20,7 @@ struct driver {
     char *state; /* ROOT/.piano/build */
     char *log;
     struct detect detect;
+    unsigned above;   /* see struct mirror */
     bool has_cargo;   /* Rust files have guards */
     double started_s; /* CLOCK_REALTIME */
 };

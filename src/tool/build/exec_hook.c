@@ -34,12 +34,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/execl.h"
 #include "tool/build/exec_image.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Maximum number of arguments for which argv is on the stack; longer command lines get a
- * mapping. */
+/* Maximum number of arguments for which argv is on the stack; others get a mapping. */
 enum { STACK_ARGS = 2048 };
 
 typedef int execve_fn(const char *, char *const[], char *const[]);
@@ -49,8 +49,7 @@ typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 
 extern char **environ;
 
-/* The next definitions in symbol order. Written by `find_next` before main, read-only
- * afterwards. */
+/* The next definitions in symbol order. Written by `find_next` before main. */
 static execve_fn *next_execve;
 static execve_fn *next_execvpe;
 static spawn_fn *next_spawn;
@@ -129,13 +128,20 @@ static size_t without_version(const char *name)
     return end < len && end > 0 && name[end - 1] == '-' ? end - 1 : len;
 }
 
+/* rustc, rustc-1.80, or what the user names for cargo. */
+static bool is_rustc(const char *name, size_t len, char *const envp[])
+{
+    const char *own = value_of(envp, "RUSTC");
+    return equals(name, len, "rustc") || (own && *own && strcmp(base_name(own), name) == 0);
+}
+
 static bool is_compiler(const char *path, char *const envp[])
 {
     static const char *const known[] = {"cc", "c++", "gcc", "g++", "clang", "clang++"};
     const char *name = base_name(path);
-    if (strcmp(name, "rustc") == 0) /* rustup's rustc starts another one */
-        return !value_of(envp, "PIANO_RUSTC");
     size_t len = without_version(name);
+    if (is_rustc(name, len, envp)) /* rustup's rustc starts another one */
+        return !value_of(envp, "PIANO_RUSTC");
     const char *stem = name;
     for (size_t i = 0; i < len; i++) {
         if (name[i] == '-')
@@ -278,8 +284,7 @@ static void *map_room(struct rewrite *r)
     return room == MAP_FAILED ? NULL : room;
 }
 
-/* Memory for the new argv: on the stack of the caller of this macro, or a mapping for long command
- * lines. NULL when there is none, which means: pass the call through. */
+/* Memory for the new argv: on the stack of the caller of this macro, or a mapping; or NULL. */
 #define ROOM(r) ((r)->arg_count <= STACK_ARGS ? alloca(argv_bytes(r)) : map_room(r))
 
 static void give_back(struct rewrite *r)
@@ -414,49 +419,9 @@ EXPORT int execvp(const char *file, char *const argv[])
     return execvpe(file, argv, environ);
 }
 
-/* Collects the variadic arguments of execl and similar functions. `ap` is left after the
- * terminating NULL. */
-#define GATHER(argv, first, ap)                                                                    \
-    do {                                                                                           \
-        size_t count = 1;                                                                          \
-        va_start(ap, first);                                                                       \
-        while (va_arg(ap, char *))                                                                 \
-            count++;                                                                               \
-        va_end(ap);                                                                                \
-        (argv) = alloca((count + 1) * sizeof(char *));                                             \
-        memcpy(&(argv)[0], &(first), sizeof(first));                                               \
-        va_start(ap, first);                                                                       \
-        for (size_t i = 1; i <= count; i++)                                                        \
-            (argv)[i] = va_arg(ap, char *);                                                        \
-    } while (0)
-
-EXPORT int execl(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    va_end(ap);
-    return execve(file, argv, environ);
-}
-
-EXPORT int execlp(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    va_end(ap);
-    return execvpe(file, argv, environ);
-}
-
-EXPORT int execle(const char *file, const char *arg, ...)
-{
-    va_list ap;
-    char **argv;
-    GATHER(argv, arg, ap);
-    char *const *envp = va_arg(ap, char *const *);
-    va_end(ap);
-    return execve(file, argv, envp);
-}
+EXPORT PIANO_EXEC_LIST(execl, execve(path, argv, environ));
+EXPORT PIANO_EXEC_LIST(execlp, execvpe(path, argv, environ));
+EXPORT PIANO_EXEC_LIST_ENV(execve(path, argv, envp));
 
 /* Returns 0 when the wrapper was started instead of FILE. */
 static int spawn_wrapped(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,

@@ -159,6 +159,13 @@ void link_command(char *const base[], size_t command, const char *lib, enum link
                   struct words *out)
 {
     bool is_static = kind == LINK_STATIC_RUNTIME || kind == LINK_STATIC_NO_MEMALIGN;
+    if (kind == LINK_STUB) {
+        for (size_t i = 0; base[i]; i++)
+            words_add(out, base[i]);
+        add_language_reset(out);
+        words_addf(out, "%s/piano_stub.o", lib);
+        return;
+    }
     for (size_t i = 0; base[i]; i++) {
         if (i == command && !is_static) {
             words_add(out, "-Wl,--push-state,--no-as-needed");

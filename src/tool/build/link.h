@@ -10,6 +10,7 @@ enum link_kind {
     LINK_SHARED_RUNTIME,
     LINK_STATIC_RUNTIME,
     LINK_STATIC_NO_MEMALIGN, /* the same, without a reference to the memalign family */
+    LINK_STUB,               /* guards do nothing */
     LINK_OWN_ALLOCATOR, /* shared runtime, and the program's own malloc is wrapped by the linker */
 };
 

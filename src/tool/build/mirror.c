@@ -92,6 +92,13 @@ static int visit(FTS *fts, FTSENT *f, struct manifest *l, size_t root_len)
     }
 }
 
+/* Cargo also reads its settings in the directories above, and the root is one of them. Read twice,
+ * their lists would be twice as long. */
+static bool is_read_above(const char *rel)
+{
+    return strcmp(rel, ".cargo/config.toml") == 0 || strcmp(rel, ".cargo/config") == 0;
+}
+
 static int walk(struct manifest *l, const char *root, const struct stale_tracked *tracked)
 {
     char *copy = strdup(root);
@@ -106,7 +113,8 @@ static int walk(struct manifest *l, const char *root, const struct stale_tracked
     free(copy);
     for (size_t i = 0; i < l->count; i++) {
         struct manifest_entry *e = &l->items[i];
-        e->kept = !stale_leaves_out(e->kind, tracked, e->rel, e->mtime, l->newest_source);
+        e->kept = !stale_leaves_out(e->kind, tracked, e->rel, e->mtime, l->newest_source) &&
+                  !is_read_above(e->rel);
     }
     manifest_sort(l);
     return err;
@@ -382,34 +390,48 @@ static int update(const struct mirror *m, struct manifest *now, struct manifest 
     return err;
 }
 
-/* A build may use `../common/x.h`, so the siblings of the root are linked beside the copy. */
+/* Links what is in the directory FROM into the directory TO, but not the item SELF. */
+static void link_items(const char *from, const char *to, const char *self)
+{
+    char *copy = strdup(from);
+    char *roots[] = {copy, NULL};
+    FTS *fts = copy ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL) : NULL;
+    if (fts)
+        fts_read(fts);
+    for (FTSENT *f = fts ? fts_children(fts, FTS_NAMEONLY) : NULL; f; f = f->fts_link) {
+        char *item = paths_join(from, f->fts_name);
+        char *link = paths_join(to, f->fts_name);
+        /* A failure means that it exists already, or the build will report it. Not for dot
+         * files: with a `.git` beside the copy, git would take the copy for part of that
+         * checkout. */
+        if (item && link && f->fts_name[0] != '.' && strcmp(item, self) != 0)
+            (void)!symlink(item, link);
+        free(item);
+        free(link);
+    }
+    if (fts)
+        fts_close(fts);
+    free(copy);
+}
+
+/* A build may use `../common/x.h`, so the siblings of the root are linked beside the copy, and the
+ * same for the directories above it that the path of the copy has. */
 static void link_siblings(const struct mirror *m)
 {
-    char *parent = strdup(m->root);
+    char *self = strdup(m->root);
     char *place = strdup(m->tree);
-    char *slash = parent ? strrchr(parent, '/') : NULL;
-    if (slash && slash != parent && place) {
-        *slash = '\0';
+    for (unsigned i = 0; self && place && i <= m->above; i++) {
+        char *slash = strrchr(self, '/');
+        if (!slash || slash == self)
+            break;
+        char *parent = strndup(self, (size_t)(slash - self));
         *strrchr(place, '/') = '\0';
-        char *roots[] = {parent, NULL};
-        FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
-        if (fts)
-            fts_read(fts);
-        for (FTSENT *f = fts ? fts_children(fts, FTS_NAMEONLY) : NULL; f; f = f->fts_link) {
-            char *from = paths_join(parent, f->fts_name);
-            char *to = paths_join(place, f->fts_name);
-            /* A failure means that it exists already, or the build will report it. Not for dot
-             * files: with a `.git` beside the copy, git would take the copy for part of that
-             * checkout. */
-            if (from && to && f->fts_name[0] != '.' && strcmp(from, m->root) != 0)
-                (void)!symlink(from, to);
-            free(from);
-            free(to);
-        }
-        if (fts)
-            fts_close(fts);
+        if (parent)
+            link_items(parent, place, self);
+        free(self);
+        self = parent;
     }
-    free(parent);
+    free(self);
     free(place);
 }
 

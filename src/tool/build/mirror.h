@@ -11,6 +11,7 @@ struct mirror {
     const char *root;     /* the user's tree, read-only */
     const char *tree;     /* the copy */
     const char *manifest; /* what was copied last time; beside the copy */
+    unsigned above;       /* directories above the root whose names the path of the copy has, too */
 };
 
 struct mirror_result {

@@ -38,22 +38,6 @@ __asm__(".pushsection .rodata\n"
  * would cost too much. */
 enum { MAX_COLUMN = 1000 };
 
-/* Writes a C string literal. */
-static void put_quoted(struct buf *out, const char *s)
-{
-    buf_putc(out, '"');
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            buf_putc(out, '\\');
-        if (c < 0x20 || c == 0x7f)
-            buf_printf(out, "\\%03o", c);
-        else
-            buf_putc(out, *s);
-    }
-    buf_putc(out, '"');
-}
-
 static void put_table(struct buf *out, const struct rewrite_source *s)
 {
     size_t count = 0;
@@ -66,9 +50,9 @@ static void put_table(struct buf *out, const struct rewrite_source *s)
             continue;
         bool frame = selection_is_frame(s->selection, fn->bare, fn->qualified);
         buf_putc(out, '{');
-        put_quoted(out, fn->qualified);
+        buf_put_c_literal(out, fn->qualified);
         buf_putc(out, ',');
-        put_quoted(out, fn->file);
+        buf_put_c_literal(out, fn->file);
         buf_printf(out, ",%uu,%du},\n", fn->line, frame);
     }
     buf_puts(out, "};\n");
@@ -77,9 +61,9 @@ static void put_table(struct buf *out, const struct rewrite_source *s)
         out,
         "static struct __piano_unit __piano_u = { __piano_abi, %zuu, __piano_fns, __piano_at, ",
         count);
-    put_quoted(out, s->selection->runs ? s->selection->runs : "");
+    buf_put_c_literal(out, s->selection->runs ? s->selection->runs : "");
     buf_puts(out, ", ");
-    put_quoted(out, s->selection->frame ? s->selection->frame : "");
+    buf_put_c_literal(out, s->selection->frame ? s->selection->frame : "");
     buf_puts(out, " };\n");
 }
 
@@ -118,7 +102,7 @@ static size_t head_length(const char *text, size_t len)
 static void put_marker(struct buf *out, const struct analyse_fn *fn, unsigned line, bool system)
 {
     buf_printf(out, "# %u ", line);
-    put_quoted(out, fn->marker);
+    buf_put_c_literal(out, fn->marker);
     buf_puts(out, system ? " 3\n" : "\n");
 }
 

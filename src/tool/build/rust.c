@@ -5,27 +5,26 @@
  * has a parser of Rust, finds the functions (src/rust). While cargo runs, exec_hook.c catches rustc
  * (rust_wrap.c) and the linker, which adds the runtime as for C.
  *
- * STATE/rust/roots has the root files of instrumented crates, for the wrapper of rustc. If a crate
- * does not compile with guards, it compiles the user's own files instead, and writes the reason to
- * STATE/rust/crates. */
+ * The files of STATE/rust:
+ *   roots        root files of crates with guards, for the wrapper of rustc
+ *   conditional  root files of crates with functions that depend on cfg()
+ *   functions    what the helper said
+ *   dropped      functions that do not compile with a guard (rust_write.c)
+ *   crates/      what became of each crate (rust_records.c)
+ *   stamps/      one file for each file with a record */
 #include "tool/build/rust.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/owner.h"
 #include "tool/build/cc_run.h"
 #include "tool/build/mirror.h"
-#include "tool/build/records.h"
 #include "tool/build/rust_metadata.h"
-#include "tool/build/unit.h"
 #include "tool/build/words.h"
+#include "tool/util/child.h"
 #include "tool/util/paths.h"
 #include "tool/util/say.h"
 
@@ -69,11 +68,65 @@ static char *user_path(const struct driver *d, const char *path)
     return NULL;
 }
 
+/* --- crates outside of the project -------------------------------------------------------------- */
+
+/* Can a path in the manifest of DIR lead to a directory two above? Those of a workspace's members are
+ * elsewhere. */
+static bool may_climb(const char *dir)
+{
+    struct buf text = {0};
+    char *path = paths_join(dir, "Cargo.toml");
+    bool may = path && buf_read_file(&text, path) == 0 &&
+               (strstr(text.data, "../..") || strstr(text.data, "[workspace"));
+    buf_free(&text);
+    free(path);
+    return may;
+}
+
+/* How many directories PATH is above ROOT: 1 for a sibling; 0: below it, or with nothing in common,
+ * then it is named by an absolute path. */
+static unsigned climbs(const char *root, const char *path)
+{
+    size_t common = 0;
+    unsigned count = 0;
+    for (size_t i = 0;; i++) {
+        bool ends_root = root[i] == '/' || root[i] == '\0';
+        bool ends_path = path[i] == '/' || path[i] == '\0';
+        if (ends_root && ends_path)
+            common = i;
+        if (root[i] != path[i] || root[i] == '\0')
+            break;
+    }
+    for (const char *p = root + common; common > 0 && *p; p++)
+        count += *p == '/';
+    return count;
+}
+
+unsigned rust_climbs(const char *dir, const char *root)
+{
+    char cargo[] = "cargo", metadata[] = "metadata";
+    char *command[] = {cargo, metadata, NULL};
+    struct rust_crates crates = {0};
+    struct buf messages = {0};
+    unsigned most = 1;
+    if (!may_climb(dir) || !child_in_path("cargo"))
+        return 0;
+    if (rust_crates_find_members(&crates, dir, command, &messages) == 0) {
+        for (size_t i = 0; i < crates.used_count; i++) {
+            unsigned count = climbs(root, crates.used[i]);
+            most = count > most ? count : most;
+        }
+    }
+    rust_crates_release(&crates);
+    buf_free(&messages);
+    return most - 1;
+}
+
 /* --- finding the functions --------------------------------------------------------------------- */
 
-/* Runs the helper on the crates of one kind. */
-static int describe(struct rust_files *files, const struct driver *d, const char *helper,
-                    const struct rust_crates *crates, bool foreign)
+/* Runs the helper on the crates of one kind. TEXT gets what it said, if it is not NULL. */
+static int describe(struct rust_files *files, struct buf *text, const struct driver *d,
+                    const char *helper, const struct rust_crates *crates, bool foreign)
 {
     struct words command = {0};
     struct cc_run run = {0};
@@ -90,6 +143,8 @@ static int describe(struct rust_files *files, const struct driver *d, const char
         err = cc_run_step(&run, command.items, CC_KEEP_OUT);
         if (err == 0 && run.status != 0)
             err = -EIO;
+        if (err == 0 && text)
+            buf_put(text, run.out.data ? run.out.data : "", run.out.len);
         if (err == 0 && run.out.data) {
             err = rust_files_read(files, run.out.data, d->root);
             run.out = (struct buf){0};
@@ -103,7 +158,7 @@ static int describe(struct rust_files *files, const struct driver *d, const char
 static bool has_crate(const struct rust_file *file, const char *root)
 {
     for (size_t i = 0; i < file->crate_count; i++) {
-        if (strcmp(file->crates[i], root) == 0)
+        if (strcmp(file->crates[i].root, root) == 0)
             return true;
     }
     return false;
@@ -130,7 +185,7 @@ static int mark_foreign(struct rust_files *files, const struct driver *d, const 
                         const struct rust_crates *crates)
 {
     struct rust_files foreign = {0};
-    int err = describe(&foreign, d, helper, crates, true);
+    int err = describe(&foreign, NULL, d, helper, crates, true);
     for (size_t i = 0; i < foreign.count; i++) {
         struct rust_file *file = rust_files_find(files, foreign.items[i].path);
         if (file)
@@ -140,68 +195,55 @@ static int mark_foreign(struct rust_files *files, const struct driver *d, const 
     return err;
 }
 
-static void choose(struct rust_file *file, const struct selection *s)
-{
-    for (size_t i = 0; i < file->functions.count; i++) {
-        struct analyse_fn *fn = &file->functions.fns[i];
-        bool wanted = !file->is_foreign && selection_wants(s, fn->bare, fn->qualified, fn->file);
-        if (file->crate_count == 0)
-            fn->skip = "a crate without std";
-        fn->chosen = wanted && !fn->skip;
-        if (!wanted)
-            fn->skip = NULL;
-    }
-}
-
 /* --- the mirror -------------------------------------------------------------------------------- */
 
-static bool holds(const char *path, const struct buf *text)
+static bool is_conditional(const struct rust_file *file)
 {
-    struct buf now = {0};
-    bool same = buf_read_file(&now, path) == 0 && now.len == text->len &&
-                (text->len == 0 || memcmp(now.data, text->data, text->len) == 0);
-    buf_free(&now);
-    return same;
+    bool found = false;
+    for (size_t i = 0; i < file->crate_count; i++)
+        found |= file->crates[i].condition[0] != '\0';
+    for (size_t i = 0; i < file->functions.count; i++)
+        found |= file->more[i].condition[0] != '\0';
+    return found;
 }
 
-/* Writes the text of FILE into the mirror, unless it is there already: cargo compares times. */
-static int write_file(const struct rust_file *file, const struct driver *d)
+static int write_list(const struct driver *d, const char *name, const struct buf *text)
 {
-    struct buf source = {0}, text = {0};
-    struct mirror m = {d->root, d->selection.mirror, NULL};
-    char *path = mirror_map(&m, file->path);
-    int err = path ? buf_read_file(&source, file->path) : -ENOMEM;
-    if (err == 0) {
-        err = rust_text(&text, file, &source, &d->selection);
-        if (err == 0 && !holds(path, &text))
-            err = buf_write_file(&text, path);
-    }
-    buf_free(&source);
-    buf_free(&text);
+    char *path = paths_join(d->state, name);
+    int err = !path || text->failed ? -ENOMEM : buf_write_file(text, path);
     free(path);
     return err;
 }
 
-/* The root files of crates with guards, as cargo names them: in the mirror. */
+static void put_root(struct buf *out, const struct driver *d, const char *root)
+{
+    struct mirror m = {.root = d->root, .tree = d->selection.mirror};
+    char *copy = mirror_map(&m, root);
+    buf_printf(out, "%s\n", copy ? copy : "");
+    free(copy);
+}
+
+/* The root files of crates with guards, as cargo names them: in the mirror. And of the crates with
+ * functions that depend on cfg(). */
 static int write_roots(const struct rust_files *files, const struct driver *d)
 {
-    struct buf text = {0};
-    char *path = paths_join(d->state, "rust/roots");
+    struct buf roots = {0}, conditional = {0};
     for (size_t i = 0; i < files->count; i++) {
-        struct mirror m = {d->root, d->selection.mirror, NULL};
-        char *copy = files->items[i].is_root ? mirror_map(&m, files->items[i].path) : NULL;
-        if (copy)
-            buf_printf(&text, "%s\n", copy);
-        free(copy);
+        const struct rust_file *file = &files->items[i];
+        if (file->is_root)
+            put_root(&roots, d, file->path);
+        for (size_t k = 0; k < file->crate_count && is_conditional(file); k++)
+            put_root(&conditional, d, file->crates[k].root);
     }
-    int err = path ? buf_write_file(&text, path) : -ENOMEM;
-    free(path);
-    buf_free(&text);
+    int err = write_list(d, "rust/roots", &roots);
+    if (err == 0)
+        err = write_list(d, "rust/conditional", &conditional);
+    buf_free(&roots);
+    buf_free(&conditional);
     return err;
 }
 
-/* A crate's files have guards only if the crate is the user's, and its root file could be read. */
-static int write_all(struct rust *r, const struct driver *d)
+static int make_dirs(const struct driver *d)
 {
     static const char *const dirs[] = {"rust/stamps", "rust/crates"};
     int err = 0;
@@ -210,18 +252,30 @@ static int write_all(struct rust *r, const struct driver *d)
         err = dir ? paths_make_dirs(dir) : -ENOMEM;
         free(dir);
     }
+    return err;
+}
+
+/* A crate's files have guards only if the crate is the user's, and its root file could be read.
+ * TEXT is what the helper said about them. */
+static int write_all(struct rust *r, const struct driver *d, const struct buf *text)
+{
+    int err = make_dirs(d);
+    if (err == 0)
+        err = rust_dropped_load(&r->dropped, d->state);
     for (size_t i = 0; i < r->files.count && err == 0; i++) {
         struct rust_file *file = &r->files.items[i];
-        choose(file, &d->selection);
-        file->is_root &= !file->is_foreign && !file->error;
+        rust_choose(file, &d->selection, &r->dropped);
+        file->is_root &= !file->is_foreign && !file->is_bare && !file->error;
         if (!file->error || file->functions.count > 0)
-            err = write_file(file, d);
+            err = rust_write(file, &d->selection, false);
         if (err == -EBADMSG || err == -ENOENT) {
             free(file->error);
             file->error = strdup("the functions that were found do not fit the file");
             err = 0;
         }
     }
+    if (err == 0)
+        err = rust_save(&r->files, text, d->state);
     return err ? err : write_roots(&r->files, d);
 }
 
@@ -233,10 +287,49 @@ static int say_cargo_failed(const struct driver *d, const struct buf *messages)
                      d->root);
 }
 
+/* Adds WORD if it is one of the flags that decide what cargo may change or fetch, with its VALUE if
+ * that is the next word. */
+static void add_flag(struct words *w, const char *word, const char *value)
+{
+    static const char *const alone[] = {"--locked", "--offline", "--frozen"};
+    static const char *const with_value[] = {"--config", "--manifest-path"};
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
+        if (strcmp(word, alone[i]) == 0)
+            words_add(w, word);
+    }
+    for (size_t i = 0; i < sizeof with_value / sizeof with_value[0]; i++) {
+        size_t len = strlen(with_value[i]);
+        if (strncmp(word, with_value[i], len) != 0 || (word[len] && word[len] != '='))
+            continue;
+        words_add(w, word);
+        if (!word[len] && value)
+            words_add(w, value);
+    }
+}
+
+/* Asks cargo as the user's own command calls it. */
+static int find_crates(struct rust_crates *c, const struct driver *d, const char *dir,
+                       struct buf *messages)
+{
+    char *const none[] = {NULL};
+    char *const *command = d->command ? d->command : none;
+    bool is_cargo = command[0] && strcmp(paths_base(command[0]), "cargo") == 0;
+    struct words w = {0};
+    words_add(&w, is_cargo ? command[0] : "cargo");
+    if (is_cargo && command[1] && command[1][0] == '+')
+        words_add(&w, command[1]);
+    words_add(&w, "metadata");
+    for (size_t i = 1; is_cargo && command[i] && strcmp(command[i], "--") != 0; i++)
+        add_flag(&w, command[i], command[i + 1]);
+    int err = w.failed ? -ENOMEM : rust_crates_find(c, dir, w.items, messages);
+    words_release(&w);
+    return err;
+}
+
 int rust_prepare(struct rust *r, const struct driver *d, const char *dir)
 {
     struct rust_crates crates = {0};
-    struct buf messages = {0};
+    struct buf messages = {0}, text = {0};
     *r = (struct rust){0};
     char *helper = find_helper();
     if (!helper)
@@ -244,135 +337,22 @@ int rust_prepare(struct rust *r, const struct driver *d, const char *dir)
             "install cargo, then `make` in piano's own directory, or a package of piano",
             "piano cannot read Rust: its helper piano-rust is not built");
     say_progress("reading the crates of %s", paths_base(d->root));
-    int err = rust_crates_find(&crates, dir, &messages);
+    int err = find_crates(&crates, d, dir, &messages);
     int status = err == -EIO ? say_cargo_failed(d, &messages) : 0;
     if (err == 0)
-        err = describe(&r->files, d, helper, &crates, false);
+        err = describe(&r->files, &text, d, helper, &crates, false);
     if (err == 0)
         err = mark_foreign(&r->files, d, helper, &crates);
     mark_roots(&r->files, d, &crates);
     if (err == 0)
-        err = write_all(r, d);
+        err = write_all(r, d, &text);
     r->is_used = err == 0;
     say_progress_done();
     if (err != 0 && status == 0)
         status = say_error(NULL, "cannot instrument the crates of %s: %s", d->root, strerror(-err));
     rust_crates_release(&crates);
     buf_free(&messages);
+    buf_free(&text);
     free(helper);
     return status;
-}
-
-/* --- the records ------------------------------------------------------------------------------- */
-
-/* The wrapper of rustc leaves a mark for each crate: STATE/rust/crates/NAME, which has the reason if
- * the crate does not compile with guards. */
-enum outcome { NOT_COMPILED, FAILED, GUARDED };
-
-static enum outcome outcome_of(const struct driver *d, const char *root, char **reason)
-{
-    struct mirror m = {d->root, d->selection.mirror, NULL};
-    struct buf text = {0};
-    char *copy = mirror_map(&m, root);
-    char *mark = copy ? rust_mark_path(d->state, copy) : NULL;
-    enum outcome found = NOT_COMPILED;
-    if (mark && buf_read_file(&text, mark) == 0) {
-        found = text.len > 0 ? FAILED : GUARDED;
-        if (found == FAILED) {
-            free(*reason);
-            *reason = strndup(text.data, text.len);
-        }
-    }
-    buf_free(&text);
-    free(mark);
-    free(copy);
-    return found;
-}
-
-/* A file may be part of several crates: the best of them counts. */
-static enum outcome outcome_of_file(const struct rust_file *file, const struct driver *d,
-                                    char **reason)
-{
-    enum outcome best = NOT_COMPILED;
-    for (size_t i = 0; i < file->crate_count; i++) {
-        enum outcome one = outcome_of(d, file->crates[i], reason);
-        best = one > best ? one : best;
-    }
-    return best;
-}
-
-static void save_file(const struct rust_file *file, const struct driver *d)
-{
-    char *reason = NULL;
-    enum outcome outcome = outcome_of_file(file, d, &reason);
-    bool is_failed = outcome == FAILED;
-    struct buf stamp = {0}, note = {0};
-    const char *name = selection_relative(&d->selection, file->path);
-    buf_printf(&stamp, "%s/rust/stamps/", d->state);
-    for (const char *p = name; *p; p++)
-        buf_putc(&stamp, *p == '/' ? '%' : *p);
-    if (file->error)
-        buf_printf(&note, "not all of it could be read: %s", file->error);
-    else if (is_failed)
-        buf_printf(&note, "its crate does not compile with guards: %s", reason);
-    struct unit u = {.state = d->state,
-                     .source = name,
-                     .output = stamp.data,
-                     .note = note.data,
-                     .failed = is_failed ? "its crate does not compile with guards" : NULL,
-                     .functions = &file->functions};
-    const struct buf nothing = {0};
-    if (!stamp.failed && (outcome != NOT_COMPILED || file->crate_count == 0) &&
-        buf_write_file(&nothing, stamp.data) == 0)
-        (void)unit_save(&u); /* a missing record must not fail the build */
-    buf_free(&stamp);
-    buf_free(&note);
-    free(reason);
-}
-
-/* cargo links target/release/deps/game-0123456789abcdef and gives it the name target/release/game,
- * or that of an example: the user knows the second one. */
-static char *known_name(const char *output)
-{
-    const char *slash = strrchr(output, '/');
-    const char *dash = slash ? strrchr(slash, '-') : NULL;
-    struct stat linked, known;
-    if (!dash || strlen(dash + 1) != 16 || strspn(dash + 1, "0123456789abcdef") != 16)
-        return NULL;
-    size_t dir = (size_t)(slash - output);
-    bool is_dep = dir >= 5 && memcmp(slash - 5, "/deps", 5) == 0;
-    struct buf path = {0};
-    buf_put(&path, output, is_dep ? dir - 5 : dir);
-    buf_put(&path, slash, (size_t)(dash - slash));
-    if (!path.failed && stat(output, &linked) == 0 && stat(path.data, &known) == 0 &&
-        linked.st_ino == known.st_ino && linked.st_dev == known.st_dev)
-        return path.data;
-    buf_free(&path);
-    return NULL;
-}
-
-static void rename_links(const struct driver *d)
-{
-    struct records records = {0};
-    (void)records_load(&records, d->state);
-    for (size_t i = 0; i < records.link_count; i++) {
-        const struct record_link *l = &records.links[i];
-        char *known = known_name(l->output);
-        if (known && unit_save_link(d->state, known, l->shared) == 0)
-            unlink(l->path);
-        free(known);
-    }
-    records_release(&records);
-}
-
-void rust_finish(struct rust *r, const struct driver *d)
-{
-    for (size_t i = 0; r->is_used && i < r->files.count; i++) {
-        if (!r->files.items[i].is_foreign)
-            save_file(&r->files.items[i], d);
-    }
-    if (r->is_used)
-        rename_links(d);
-    rust_files_release(&r->files);
-    *r = (struct rust){0};
 }

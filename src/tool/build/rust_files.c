@@ -1,5 +1,8 @@
 /* Reads what the helper piano-rust found in the user's crates. src/rust/src/main.rs has the format.
- * The lines are cut in place: names and edits point into the text. */
+ * The lines are cut in place: names and edits point into the text.
+ *
+ * `piano build` keeps this text for the wrapper of rustc (rust_write.c), with a line for each file that
+ * has flags: `flags PATH FLAGS`. FLAGS are letters: r root, n edition 2024, f foreign. */
 #include "tool/build/rust_text.h"
 
 #include <errno.h>
@@ -8,7 +11,7 @@
 
 #include "tool/util/vec.h"
 
-enum { MAX_FIELDS = 8 };
+enum { MAX_FIELDS = 9 };
 
 static size_t split(char *line, char *fields[MAX_FIELDS])
 {
@@ -53,7 +56,10 @@ static int add_fn(struct rust_file *file, char *const fields[MAX_FIELDS], const 
     size_t count = a->count;
     if (VEC_DOUBLE(file->more, count) != 0 || VEC_DOUBLE(a->fns, a->count) != 0)
         return -ENOMEM;
-    file->more[a->count] = (struct rust_fn){(unsigned)strtoul(fields[5], NULL, 10), fields[6]};
+    file->more[a->count] = (struct rust_fn){.depth = (unsigned)strtoul(fields[5], NULL, 10),
+                                            .last = (unsigned)strtoul(fields[8], NULL, 10),
+                                            .edits = fields[6],
+                                            .condition = fields[7]};
     struct analyse_fn *fn = &a->fns[a->count++];
     *fn = (struct analyse_fn){.qualified = strdup(fields[1]),
                               .bare = strdup(fields[2]),
@@ -82,10 +88,11 @@ struct reader {
     struct rust_files *files;
     const char *root;
     const char *crate;      /* root file of the current crate */
+    bool is_bare;           /* it has no std */
     struct rust_file *file; /* the current one; NULL: known already */
 };
 
-static int begin_file(struct reader *r, const char *path)
+static int begin_file(struct reader *r, const char *path, const char *condition)
 {
     struct rust_file *file = rust_files_find(r->files, path);
     bool is_known = file != NULL;
@@ -97,26 +104,52 @@ static int begin_file(struct reader *r, const char *path)
         file = &r->files->items[r->files->count - 1];
         r->file = file;
     }
-    if (!r->crate)
+    file->is_bare |= r->is_bare;
+    if (!r->crate || r->is_bare)
         return 0;
     if (VEC_DOUBLE(file->crates, file->crate_count) != 0)
         return -ENOMEM;
-    file->crates[file->crate_count++] = r->crate;
+    file->crates[file->crate_count++] = (struct rust_part){r->crate, condition};
     return 0;
+}
+
+static void read_flags(struct rust_files *f, const char *path, const char *flags)
+{
+    struct rust_file *file = rust_files_find(f, path);
+    if (!file)
+        return;
+    file->is_root = strchr(flags, 'r') != NULL;
+    file->is_2024 = strchr(flags, 'n') != NULL;
+    file->is_foreign = strchr(flags, 'f') != NULL;
+}
+
+void rust_files_put_flags(struct buf *out, const struct rust_files *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct rust_file *file = &f->items[i];
+        buf_printf(out, "flags\t%s\t%s%s%s\n", file->path, file->is_root ? "r" : "",
+                   file->is_2024 ? "n" : "", file->is_foreign ? "f" : "");
+    }
 }
 
 static int read_line(struct reader *r, char *line)
 {
     char *fields[MAX_FIELDS];
     split(line, fields);
-    if (strcmp(fields[0], "crate") == 0)
-        r->crate = strcmp(fields[2], "std") == 0 ? fields[1] : NULL;
+    if (strcmp(fields[0], "crate") == 0) {
+        r->crate = fields[1];
+        r->is_bare = strcmp(fields[2], "std") != 0;
+    }
     if (strcmp(fields[0], "file") == 0)
-        return begin_file(r, fields[1]);
+        return begin_file(r, fields[1], fields[2]);
+    if (strcmp(fields[0], "flags") == 0)
+        read_flags(r->files, fields[1], fields[2]);
     if (strcmp(fields[0], "fn") == 0)
         return r->file ? add_fn(r->file, fields, r->root) : 0;
-    if (strcmp(fields[0], "alloc") == 0 && r->file)
+    if (strcmp(fields[0], "alloc") == 0 && r->file) {
         r->file->allocator = fields[1];
+        r->file->allocator_if = fields[2];
+    }
     if (strcmp(fields[0], "error") == 0)
         return add_error(r->files, fields);
     return 0;

@@ -10,17 +10,6 @@
 #include "tool/util/json.h"
 #include "tool/util/vec.h"
 
-static int read_text(struct json *j, char **out)
-{
-    struct json_text text;
-    int err = json_string(j, &text);
-    if (err)
-        return err;
-    free(*out);
-    *out = json_unescape(text);
-    return *out ? 0 : -ENOMEM;
-}
-
 static int read_kinds(struct json *j, bool *is_foreign)
 {
     bool first = true;
@@ -41,11 +30,11 @@ static int read_target(struct json *j, struct rust_crate *crate)
     while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
         char *edition = NULL;
         if (json_is(key, "src_path"))
-            err = read_text(j, &crate->root);
+            err = json_copy_string(j, &crate->root);
         else if (json_is(key, "kind"))
             err = read_kinds(j, &crate->is_foreign);
         else if (json_is(key, "edition"))
-            err = read_text(j, &edition);
+            err = json_copy_string(j, &edition);
         else
             err = json_skip(j);
         if (edition)
@@ -72,6 +61,38 @@ static int read_targets(struct rust_crates *c, struct json *j)
     return more;
 }
 
+static int read_dependency(struct rust_crates *c, struct json *j)
+{
+    bool first = true;
+    struct json_text key;
+    int err = json_expect(j, '{', "expected `{`");
+    while (err == 0 && (err = json_member(j, &first, &key)) == 1) {
+        json_space(j);
+        bool is_path = json_is(key, "path") && j->at < j->end && *j->at == '"';
+        if (!is_path) {
+            err = json_skip(j);
+            continue;
+        }
+        char *path = NULL;
+        err = json_copy_string(j, &path);
+        err = err ? err : VEC_DOUBLE(c->used, c->used_count);
+        if (err == 0)
+            c->used[c->used_count++] = path;
+        else
+            free(path);
+    }
+    return err;
+}
+
+static int read_dependencies(struct rust_crates *c, struct json *j)
+{
+    bool first = true;
+    int more = json_expect(j, '[', "expected `[`");
+    while (more == 0 && (more = json_item(j, &first)) == 1)
+        more = read_dependency(c, j);
+    return more;
+}
+
 /* The crates of a package count only if it has no source: those were not fetched. */
 static int read_package(struct rust_crates *c, struct json *j)
 {
@@ -83,6 +104,8 @@ static int read_package(struct rust_crates *c, struct json *j)
         json_space(j);
         if (json_is(key, "targets"))
             err = read_targets(c, j);
+        else if (json_is(key, "dependencies"))
+            err = read_dependencies(c, j);
         else if (json_is(key, "source")) {
             is_fetched = j->at < j->end && *j->at == '"';
             err = json_skip(j);
@@ -113,25 +136,24 @@ int rust_crates_read(struct rust_crates *c, const struct buf *text)
         if (json_is(key, "packages"))
             err = read_packages(c, &j);
         else if (json_is(key, "target_directory"))
-            err = read_text(&j, &c->target_dir);
+            err = json_copy_string(&j, &c->target_dir);
         else
             err = json_skip(&j);
     }
     return err == -ENOMEM ? err : err ? -EBADMSG : 0;
 }
 
-static int ask(struct rust_crates *c, const char *dir, bool deps, struct buf *messages)
+static int ask(struct rust_crates *c, const char *dir, char *const command[], bool deps,
+               struct buf *messages)
 {
-    static const char *const words[] = {"cargo", "metadata", "--format-version", "1"};
     struct words w = {0};
-    words_add(&w, "env"); /* cargo finds its configuration from the working directory */
-    words_add(&w, "-C");
-    words_add(&w, dir);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        words_add(&w, words[i]);
+    for (size_t i = 0; command[i]; i++)
+        words_add(&w, command[i]);
+    words_add(&w, "--format-version");
+    words_add(&w, "1");
     words_add(&w, deps ? "--all-features" : "--no-deps");
     struct cc_run r = {0};
-    int err = w.failed ? -ENOMEM : cc_run_step(&r, w.items, CC_KEEP_OUT | CC_KEEP_ERR);
+    int err = w.failed ? -ENOMEM : cc_run_step_in(&r, dir, w.items, CC_KEEP_OUT | CC_KEEP_ERR);
     if (err == 0 && (r.status != 0 || r.out.len == 0))
         err = -EIO;
     if (err == 0)
@@ -144,20 +166,31 @@ static int ask(struct rust_crates *c, const char *dir, bool deps, struct buf *me
     return err;
 }
 
-int rust_crates_find(struct rust_crates *c, const char *dir, struct buf *messages)
+int rust_crates_find(struct rust_crates *c, const char *dir, char *const command[],
+                     struct buf *messages)
 {
     *c = (struct rust_crates){0};
-    int err = ask(c, dir, true, messages);
+    int err = ask(c, dir, command, true, messages);
     if (err != -EIO)
         return err;
     rust_crates_release(c); /* without the index, cargo still knows the workspace */
-    return ask(c, dir, false, messages);
+    return ask(c, dir, command, false, messages);
+}
+
+int rust_crates_find_members(struct rust_crates *c, const char *dir, char *const command[],
+                             struct buf *messages)
+{
+    *c = (struct rust_crates){0};
+    return ask(c, dir, command, false, messages);
 }
 
 void rust_crates_release(struct rust_crates *c)
 {
     for (size_t i = 0; i < c->count; i++)
         free(c->items[i].root);
+    for (size_t i = 0; i < c->used_count; i++)
+        free(c->used[i]);
+    free(c->used);
     free(c->items);
     free(c->target_dir);
     *c = (struct rust_crates){0};

@@ -17,11 +17,18 @@ struct rust_crates {
     struct rust_crate *items;
     size_t count;
     char *target_dir; /* where cargo puts its products */
+    char **used;      /* directories of crates that the packages name by their paths */
+    size_t used_count;
 };
 
-/* Asks cargo about the project in DIR. Crates that cargo fetched are left out. 0 or negative errno;
- * -EIO if cargo fails, then MESSAGES has what it printed. The caller releases C in any case. */
-int rust_crates_find(struct rust_crates *c, const char *dir, struct buf *messages);
+/* Asks cargo about the project in DIR with COMMAND, `cargo metadata` with flags. Crates that cargo
+ * fetched are left out. 0 or negative errno; -EIO if cargo fails, then MESSAGES has what it printed.
+ * The caller releases C in any case. */
+int rust_crates_find(struct rust_crates *c, const char *dir, char *const command[],
+                     struct buf *messages);
+/* The same for the packages of the workspace only. Cargo then writes nothing. */
+int rust_crates_find_members(struct rust_crates *c, const char *dir, char *const command[],
+                             struct buf *messages);
 /* Reads the output of `cargo metadata`. */
 int rust_crates_read(struct rust_crates *c, const struct buf *text);
 void rust_crates_release(struct rust_crates *c);

@@ -6,7 +6,7 @@
  *   1. A file that git tracks is part of the project, whatever it is.
  *   2. ELF and bitcode objects, executables, precompiled headers and libtool's files are products.
  *   3. Shared objects and archives are products if git is used and does not track them; without
- *      git, if they are newer than every C or C++ source of the project.
+ *      git, if they are newer than every C, C++ or Rust source of the project.
  * Rule 3 prefers to keep files: make rebuilds an archive that is kept by mistake, because its
  * objects are missing; but a vendored archive that is omitted by mistake breaks the build.
  *
@@ -108,8 +108,8 @@ static bool ends_with(const char *name, const char *tail)
 
 bool stale_is_source(const char *name)
 {
-    static const char *const tails[] = {".c", ".h",   ".cc",  ".cpp", ".cxx", ".c++", ".C",
-                                        ".H", ".hpp", ".hxx", ".hh",  ".inl", ".ipp", ".tcc"};
+    static const char *const tails[] = {".c",   ".h",   ".cc", ".cpp", ".cxx", ".c++", ".C", ".H",
+                                        ".hpp", ".hxx", ".hh", ".inl", ".ipp", ".tcc", ".rs"};
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
         if (ends_with(name, tails[i]))
             return true;

@@ -215,7 +215,8 @@ static int check_any(const struct driver *d, const struct records *r, const stru
         return say_error(d->command ? "a command that compiles; is everything built already, or "
                                       "does the build clear LD_PRELOAD from its environment?"
                                     : "piano build -- YOUR BUILD COMMAND",
-                         "the build compiled no C or C++ file under piano");
+                         "the build compiled no %s file under piano",
+                         d->has_cargo ? "Rust, C or C++" : "C or C++");
     }
     for (size_t i = 0; i < g->count; i++) {
         if (g->fns[i]->status == RECORD_INSTRUMENTED)

@@ -24,6 +24,14 @@ static uint64_t hash_string(uint64_t hash, const char *s)
 
 static const uint64_t HASH_START = 0xcbf29ce484222325u;
 
+uint64_t unit_hash(const void *bytes, size_t len)
+{
+    uint64_t hash = HASH_START;
+    for (const unsigned char *p = bytes; len > 0; p++, len--)
+        hash = (hash ^ *p) * 0x100000001b3u;
+    return hash;
+}
+
 static void put_field(struct buf *b, const char *s)
 {
     for (; *s; s++)

@@ -4,6 +4,8 @@
 #define PIANO_TOOL_BUILD_UNIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct analyse;
 
@@ -20,6 +22,8 @@ struct unit {
 /* Each replaces its record of an earlier build atomically. A record that cannot be written must not
  * fail a build: only tests use the result, 0 or negative errno. */
 int unit_save(const struct unit *u);
+/* A hash of BYTES that is the same in all processes: for names of files. */
+uint64_t unit_hash(const void *bytes, size_t len);
 int unit_save_link(const char *state, const char *output, bool shared);
 
 #endif

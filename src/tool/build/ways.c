@@ -38,7 +38,7 @@ static int out_of_memory(void)
 
 static char *in_mirror(const struct driver *d, const char *path)
 {
-    struct mirror m = {d->root, d->selection.mirror, NULL};
+    struct mirror m = {.root = d->root, .tree = d->selection.mirror};
     return mirror_map(&m, path);
 }
 
@@ -72,7 +72,7 @@ static int fill_settings(struct settings *s, const struct driver *d, bool compil
                         preload && *preload ? ":" : "", preload ? preload : "");
     if (d->has_cargo) {
         bad |= asprintf(&s->set[5], "CARGO_TARGET_DIR=%s/cargo", d->state);
-        bad |= asprintf(&s->set[6], "CARGO_PROFILE_RELEASE_DEBUG=line-tables-only");
+        bad |= asprintf(&s->set[6], "CARGO_PROFILE_RELEASE_DEBUG=1");
         bad |= asprintf(&s->set[7], "CARGO_TERM_COLOR=never");
     }
     free(hook);
@@ -248,53 +248,67 @@ static int run_words(struct driver *d, const char *const *words, const char *dir
     return status;
 }
 
+/* A build outside of the sources. */
+struct outside {
+    char *dir;    /* below the state */
+    char *made;   /* a file in it, which the configuration makes */
+    char *source; /* in the mirror */
+    char jobs[24];
+};
+
+/* Returns 0 or an exit status. */
+static int outside_open(struct outside *o, const struct driver *d, const char *dir,
+                        const char *made)
+{
+    *o = (struct outside){.dir = paths_join(d->state, dir),
+                          .made = paths_join(d->state, made),
+                          .source = in_mirror(d, d->detect.dir)};
+    snprintf(o->jobs, sizeof o->jobs, "-j%d", d->jobs);
+    return o->dir && o->made && o->source ? 0 : out_of_memory();
+}
+
+static void outside_release(struct outside *o)
+{
+    free(o->dir);
+    free(o->made);
+    free(o->source);
+}
+
 static int build_cmake(struct driver *d)
 {
-    char jobs[24];
-    char *dir = paths_join(d->state, "cmake");
-    char *cache = paths_join(d->state, "cmake/CMakeCache.txt");
-    char *source = in_mirror(d, d->detect.dir);
-    int status = dir && cache && source ? 0 : out_of_memory();
-    snprintf(jobs, sizeof jobs, "-j%d", d->jobs);
-    if (status == 0 && access(cache, F_OK) != 0) {
+    struct outside o;
+    int status = outside_open(&o, d, "cmake", "cmake/CMakeCache.txt");
+    if (status == 0 && access(o.made, F_OK) != 0) {
         const char *const words[] = {
-            "cmake", "-S", source, "-B", dir, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", NULL};
-        status = run_words(d, words, source, false);
+            "cmake", "-S", o.source, "-B", o.dir, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", NULL};
+        status = run_words(d, words, o.source, false);
         /* A failed configuration must not be reused the next time. */
         if (status != 0)
-            mirror_remove(dir);
+            mirror_remove(o.dir);
     }
     if (status == 0) {
-        const char *const words[] = {"cmake", "--build", dir, jobs, NULL};
-        status = run_words(d, words, source, true);
+        const char *const words[] = {"cmake", "--build", o.dir, o.jobs, NULL};
+        status = run_words(d, words, o.source, true);
     }
-    free(dir);
-    free(cache);
-    free(source);
+    outside_release(&o);
     return status;
 }
 
 static int build_meson(struct driver *d)
 {
-    char jobs[24];
-    char *dir = paths_join(d->state, "meson");
-    char *ninja = paths_join(d->state, "meson/build.ninja");
-    char *source = in_mirror(d, d->detect.dir);
-    int status = dir && ninja && source ? 0 : out_of_memory();
-    snprintf(jobs, sizeof jobs, "%d", d->jobs);
-    if (status == 0 && access(ninja, F_OK) != 0) {
-        const char *const words[] = {"meson", "setup", "--buildtype=debugoptimized",
-                                     dir,     source,  NULL};
-        mirror_remove(dir);
-        status = run_words(d, words, source, false);
+    struct outside o;
+    int status = outside_open(&o, d, "meson", "meson/build.ninja");
+    if (status == 0 && access(o.made, F_OK) != 0) {
+        const char *const words[] = {"meson", "setup",  "--buildtype=debugoptimized",
+                                     o.dir,   o.source, NULL};
+        mirror_remove(o.dir);
+        status = run_words(d, words, o.source, false);
     }
     if (status == 0) {
-        const char *const words[] = {"meson", "compile", "-C", dir, "-j", jobs, NULL};
-        status = run_words(d, words, source, true);
+        const char *const words[] = {"meson", "compile", "-C", o.dir, o.jobs, NULL};
+        status = run_words(d, words, o.source, true);
     }
-    free(dir);
-    free(ninja);
-    free(source);
+    outside_release(&o);
     return status;
 }
 

@@ -273,6 +273,8 @@ static int link_static(const struct wrap *w, char *const base[], struct cc_run *
 
 static int link_plain(const struct wrap *w, char *const base[], struct cc_run *r)
 {
+    if (getenv(RUST_HOST)) /* it runs in the compiler, or in the build */
+        return link_once(w, base, LINK_STUB, r);
     return w->args.is_static ? link_static(w, base, r) : link_once(w, base, LINK_SHARED_RUNTIME, r);
 }
 
@@ -347,6 +349,8 @@ static int link_with_runtime(struct wrap *w, char *const base[], const char *out
 {
     const struct args *a = &w->args;
     int err = link_first(w, base, output, r);
+    if (getenv(RUST_HOST))
+        return err;
     if (err == 0 && !a->is_static && link_is_musl(output))
         return link_for_musl(w, base, output, r);
     if (err == 0 && !a->is_static && !a->shared && !a->sanitized && link_defines_malloc(output))
@@ -371,6 +375,10 @@ static void save_link(const struct wrap *w)
 {
     char *cwd = getcwd(NULL, 0);
     const char *name = w->args.output ? w->args.output : "a.out";
+    if (getenv(RUST_HOST)) {
+        free(cwd);
+        return;
+    }
     char *path = name[0] == '/' ? strdup(name) : paths_join(cwd, name);
     if (path)
         (void)unit_save_link(w->state, path, w->args.shared);
@@ -435,17 +443,11 @@ static int wrap_init(struct wrap *w, int argc, char **argv)
     return err ? err : make_jobs(w);
 }
 
-/* rustc keeps the hook: it starts the linker. */
-static bool is_rustc(const char *compiler)
-{
-    return strcmp(paths_base(compiler), "rustc") == 0;
-}
-
 int wrap_run(int argc, char **argv)
 {
     struct wrap w;
     const char *state = getenv("PIANO_STATE");
-    if (is_rustc(argv[0]) && state && *state)
+    if (rust_is_compiler(argv[0]) && state && *state) /* it keeps the hook: it starts the linker */
         return rust_wrap(state, argv);
     if (wrap_init(&w, argc, argv) != 0 || w.args.count == 0)
         return exec_original(&w);

@@ -24,6 +24,7 @@ struct request {
     bool json, wall;
     struct heap_skip skip;
     struct range_asked range;
+    const char *process; /* NULL: all */
     const char *words[2];
     size_t word_count;
 };
@@ -53,6 +54,7 @@ static const struct flag flags[] = {
      "the innermost frames are the sites, also in libraries and wrappers (xmalloc, ...)",
      FLAG_SWITCH(skip.none)},
     FLAGS_RANGE,
+    FLAG_PROCESS,
     {"--top", "the first N functions", FLAG_COUNT(options.top)},
     {"--all", "all functions", FLAG_SWITCH(options.all)},
     {"--json", "the same as JSON, all of it", FLAG_SWITCH(json)},
@@ -215,7 +217,8 @@ static int diff_recordings(const struct request *q, const struct runs_paths side
         if (sides[s].count > 1)
             return several(q->word_count ? q->words[s] : labels[s], sides[s].count);
     const char *const paths[2] = {sides[0].paths[0], sides[1].paths[0]};
-    int err = recordings_diff_make(&d, paths, labels, &q->skip, &q->range, &error);
+    const struct recordings_diff_wish wish = {&q->skip, &q->range, q->process};
+    int err = recordings_diff_make(&d, paths, labels, &wish, &error);
     if (err)
         return outcome_failed(err, &error);
     err = q->json ? recordings_diff_json(stdout, &d, q->fail_above)
@@ -242,6 +245,9 @@ static int diff_paths(const struct request *q, const struct runs_paths paths[2],
                          "nothing to compare",
                          say_safe(recording, sizeof(recording), of_kind[1]),
                          say_safe(run, sizeof(run), of_kind[0]));
+    if (!of_kind[1] && q->process)
+        return say_error("piano diff A B, without --process",
+                         "runs of functions have one process each; --process is for recordings");
     if (!of_kind[1] && (q->range.from.given || q->range.to.given))
         return say_error("piano diff A B, without --from and --to",
                          "functions have sums of the whole run; a range of time is for recordings");

@@ -91,12 +91,25 @@ static void check_libclang(void)
 
 static void check_rust(void)
 {
-    bool has_cargo = child_in_path("cargo");
-    if (rust_can_read() && has_cargo)
-        tell(GOOD, "Rust: cargo and piano-rust");
+    char cargo[120], rustc[120], safe[240], safe_rustc[240];
+    if (!child_in_path("cargo")) {
+        tell(GOOD, "Rust: there is no cargo; `piano build` does not work in Cargo projects");
+        return;
+    }
+    bool has_cargo = first_line("cargo --version 2>/dev/null", cargo, sizeof cargo);
+    bool has_rustc = first_line("rustc --version 2>/dev/null", rustc, sizeof rustc);
+    say_safe(safe, sizeof safe, has_cargo ? cargo : "");
+    say_safe(safe_rustc, sizeof safe_rustc, has_rustc ? rustc : "");
+    if (!has_cargo || !has_rustc)
+        tell(WARN, "Rust: `%s --version` fails; `piano build` does not work in Cargo projects",
+             has_cargo ? "rustc" : "cargo");
+    else if (!rust_can_read())
+        tell(WARN,
+             "Rust: %s, %s; piano-rust is not built, so `piano build` does not work in Cargo "
+             "projects: rm build/lib/piano-rust.made && make, in piano's own directory",
+             safe, safe_rustc);
     else
-        tell(GOOD, "Rust: %s; `piano build` does not work in Cargo projects",
-             has_cargo ? "piano-rust is not built" : "there is no cargo");
+        tell(GOOD, "Rust: %s, %s and piano-rust", safe, safe_rustc);
 }
 
 /* Checks symbol look-up: names, inlined functions and lines of programs that piano did not

@@ -12,7 +12,7 @@
 #include "tool/load/tags.h"
 #include "tool/profile/profile.h"
 #include "tool/report/report.h"
-#include "tool/util/json.h"
+#include "tool/util/json_writer.h"
 #include "tool/util/paths.h"
 #include "tool/util/program.h"
 #include "tool/util/say.h"
@@ -31,25 +31,27 @@ static const struct flag flags[] = {
     {0},
 };
 
-/* Appends the tags of this run to B: "a, b". */
-static void tags_of(struct buf *b, const struct tags *tags, const struct runs_entry *e, bool json)
+/* Whether T names the run of E. */
+static bool is_tagged(const struct tag *t, const struct runs_entry *e)
 {
     const char *file = paths_base(e->path);
+    for (size_t k = 0; k < t->run_count; k++)
+        if (strcmp(t->runs[k], file) == 0 || strcmp(t->runs[k], e->path) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the tags of this run as a cell: "a, b". */
+static void add_tags(struct table *t, const struct tags *tags, const struct runs_entry *e)
+{
+    struct buf b = {0};
     char safe[256];
-    const char *comma = "";
     for (size_t i = 0; i < tags->count; i++)
-        for (size_t k = 0; k < tags->list[i].run_count; k++) {
-            const char *run = tags->list[i].runs[k];
-            if (strcmp(run, file) != 0 && strcmp(run, e->path) != 0)
-                continue;
-            buf_puts(b, comma);
-            if (json)
-                json_put_string(b, tags->list[i].name);
-            else
-                buf_puts(b, say_safe(safe, sizeof(safe), tags->list[i].name));
-            comma = json ? "," : ", ";
-            break;
-        }
+        if (is_tagged(&tags->list[i], e))
+            buf_printf(&b, "%s%s", b.len ? ", " : "",
+                       say_safe(safe, sizeof(safe), tags->list[i].name));
+    table_cell(t, b.data ? b.data : "");
+    buf_free(&b);
 }
 
 static size_t called(const struct run *run)
@@ -60,21 +62,20 @@ static size_t called(const struct run *run)
     return count;
 }
 
-/* Appends the instruments of RECORDING to B: "heap, cpu"; quoted for JSON. */
-static void put_kinds(struct buf *b, const struct recording *rec, bool json)
+static const struct {
+    unsigned instrument;
+    const char *name;
+} kinds[] = {{PROFILE_HEAP, "heap"}, {PROFILE_CPU, "cpu"}, {PROFILE_EVENTS, "events"}};
+
+/* Adds the instruments of the recording as a cell: "heap, cpu". */
+static void add_kinds(struct table *t, unsigned found)
 {
-    static const struct {
-        unsigned instrument;
-        const char *name;
-    } kinds[] = {{PROFILE_HEAP, "heap"}, {PROFILE_CPU, "cpu"}, {PROFILE_EVENTS, "events"}};
-    unsigned found = profile_instruments(rec);
-    const char *comma = "";
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        if (!(found & kinds[i].instrument))
-            continue;
-        buf_printf(b, json ? "%s\"%s\"" : "%s%s", comma, kinds[i].name);
-        comma = json ? "," : ", ";
-    }
+    struct buf b = {0};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        if (found & kinds[i].instrument)
+            buf_printf(&b, "%s%s", b.len ? ", " : "", kinds[i].name);
+    table_cell(t, b.len ? b.data : "-");
+    buf_free(&b);
 }
 
 /* A recording has neither frames nor instrumented functions. */
@@ -83,7 +84,6 @@ static void add_recording(struct table *t, const struct runs_entry *e, const str
 {
     struct recording rec;
     struct run_error error;
-    struct buf names = {0}, kinds = {0};
     char text[UNITS_LEN], safe[128], name[PIANO_REC_PATH] = "";
     bool good = recording_peek(&rec, e->path, &error) == 0;
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
@@ -92,15 +92,10 @@ static void add_recording(struct table *t, const struct runs_entry *e, const str
         program_called(name, sizeof(name), rec.header.program, rec.header.command);
     table_cell(t, !good ? "(unreadable)" : *name ? say_safe(safe, sizeof(safe), name) : "-");
     table_cell(t, good && rec.duration_ns >= 0 ? units_time(text, rec.duration_ns) : "-");
-    if (good)
-        put_kinds(&kinds, &rec, false);
-    table_cell(t, kinds.len ? kinds.data : "-");
+    add_kinds(t, good ? profile_instruments(&rec) : 0);
     table_cell(t, "-");
     table_cell(t, units_bytes(text, (int64_t)e->bytes));
-    tags_of(&names, tags, e, false);
-    table_cell(t, names.data ? names.data : "");
-    buf_free(&names);
-    buf_free(&kinds);
+    add_tags(t, tags, e);
     if (good)
         recording_unload(&rec);
 }
@@ -110,7 +105,6 @@ static void add_row(struct table *t, const struct runs_entry *e, const struct ta
 {
     struct run run;
     struct run_error error;
-    struct buf names = {0};
     char text[UNITS_LEN], safe[128];
     bool good = run_load(&run, e->path, NULL, &error) == 0;
     table_cell(t, say_safe(safe, sizeof(safe), e->stem));
@@ -122,9 +116,7 @@ static void add_row(struct table *t, const struct runs_entry *e, const struct ta
     table_cell(t, good ? units_count(text, run.all.count) : "-");
     table_cell(t, good ? units_count(text, (int64_t)called(&run)) : "-");
     table_cell(t, units_bytes(text, (int64_t)e->bytes));
-    tags_of(&names, tags, e, false);
-    table_cell(t, names.data ? names.data : "");
-    buf_free(&names);
+    add_tags(t, tags, e);
     if (good)
         run_unload(&run);
 }
@@ -157,83 +149,74 @@ static int list_table(const struct runs *runs, const struct tags *tags, bool all
     return err;
 }
 
-static void put_recording(struct buf *b, const struct runs_entry *e)
+static void put_recording(struct json_writer *w, const struct runs_entry *e)
 {
     struct recording rec;
     struct run_error error;
     if (recording_peek(&rec, e->path, &error) != 0) {
-        buf_puts(b, ",\"error\":");
-        json_put_string(b, error.text);
+        json_add_text(w, "error", error.text);
         return;
     }
-    buf_puts(b, ",\"id\":");
-    json_put_string(b, e->stem);
-    buf_puts(b, ",\"program\":");
-    json_put_string(b, rec.header.program);
-    buf_puts(b, ",\"kinds\":[");
-    put_kinds(b, &rec, true);
-    buf_printf(b, "],\"pid\":%u,\"rate\":%llu,\"samples\":%llu", rec.header.pid,
-               (unsigned long long)rec.header.rate, (unsigned long long)rec.header.stats.samples);
-    if (rec.duration_ns >= 0)
-        buf_printf(b, ",\"wall_ns\":%lld", (long long)rec.duration_ns);
-    else
-        buf_puts(b, ",\"wall_ns\":null");
+    unsigned found = profile_instruments(&rec);
+    json_add_text(w, "id", e->stem);
+    json_add_text(w, "program", rec.header.program);
+    json_add_array(w, "kinds");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        if (found & kinds[i].instrument)
+            json_add_text(w, NULL, kinds[i].name);
+    json_close(w);
+    json_add_count(w, "pid", rec.header.pid);
+    json_add_count(w, "rate", rec.header.rate);
+    json_add_count(w, "samples", rec.header.stats.samples);
+    json_add_known(w, "wall_ns", rec.duration_ns >= 0, rec.duration_ns);
     recording_unload(&rec);
 }
 
-static void put_run(struct buf *b, const struct runs_entry *e, const struct tags *tags)
+static void put_run(struct json_writer *w, const struct runs_entry *e)
 {
     struct run run;
     struct run_error error;
-    buf_puts(b, "{\"path\":");
-    json_put_string(b, e->path);
-    buf_printf(b, ",\"kind\":\"%s\",\"timestamp_ms\":%lld,\"bytes\":%llu,\"tags\":[",
-               e->recording ? "recording" : "run", (long long)e->timestamp_ms,
-               (unsigned long long)e->bytes);
-    tags_of(b, tags, e, true);
-    buf_putc(b, ']');
-    if (e->recording) {
-        put_recording(b, e);
-        buf_putc(b, '}');
+    if (run_load(&run, e->path, NULL, &error) != 0) {
+        json_add_text(w, "error", error.text);
         return;
     }
-    if (run_load(&run, e->path, NULL, &error) != 0) {
-        buf_puts(b, ",\"error\":");
-        json_put_string(b, error.text);
-    } else {
-        buf_puts(b, ",\"id\":");
-        json_put_string(b, e->stem);
-        buf_puts(b, ",\"run_id\":");
-        json_put_string(b, run.run_id);
-        buf_puts(b, ",\"program\":");
-        if (run.program)
-            json_put_string(b, run.program);
-        else
-            buf_puts(b, "null");
-        if (run.wall_ns >= 0)
-            buf_printf(b, ",\"wall_ns\":%lld", (long long)run.wall_ns);
-        else
-            buf_puts(b, ",\"wall_ns\":null");
-        buf_printf(b, ",\"frames\":%lld,\"functions\":%zu", (long long)run.all.count, called(&run));
-        run_unload(&run);
-    }
-    buf_putc(b, '}');
+    json_add_text(w, "id", e->stem);
+    json_add_text(w, "run_id", run.run_id);
+    json_add_text(w, "program", run.program);
+    json_add_known(w, "wall_ns", run.wall_ns >= 0, run.wall_ns);
+    json_add_number(w, "frames", run.all.count);
+    json_add_count(w, "functions", called(&run));
+    run_unload(&run);
 }
 
 static int list_json(const struct runs *runs, const struct tags *tags)
 {
-    struct buf b = {0};
-    buf_puts(&b, "{\"dir\":");
-    json_put_string(&b, runs->dir);
-    buf_puts(&b, ",\"runs\":[");
+    struct json_writer w = {.out = stdout};
+    json_add_object(&w, NULL);
+    json_add_text(&w, "dir", runs->dir);
+    json_add_array(&w, "runs");
     for (size_t i = 0; i < runs->count; i++) {
-        buf_puts(&b, i ? ",\n" : "\n");
-        put_run(&b, &runs->entries[i], tags);
+        const struct runs_entry *e = &runs->entries[i];
+        json_add_row(&w);
+        json_add_text(&w, "path", e->path);
+        json_add_text(&w, "kind", e->recording ? "recording" : "run");
+        json_add_number(&w, "timestamp_ms", e->timestamp_ms);
+        json_add_count(&w, "bytes", e->bytes);
+        json_add_array(&w, "tags");
+        for (size_t k = 0; k < tags->count; k++)
+            if (is_tagged(&tags->list[k], e))
+                json_add_text(&w, NULL, tags->list[k].name);
+        json_close(&w);
+        if (e->recording) {
+            json_add_count(&w, "more_processes", e->more);
+            put_recording(&w, e);
+        } else {
+            put_run(&w, e);
+        }
+        json_close(&w);
     }
-    buf_puts(&b, "\n]}\n");
-    int err = buf_flush(&b, stdout, true);
-    buf_free(&b);
-    return err;
+    json_line(&w);
+    return json_finish(&w);
 }
 
 static int list(void *request)
@@ -251,6 +234,7 @@ static int list(void *request)
         runs_release(&runs);
         return status;
     }
+    runs_fold(&runs);
     if (q->json)
         err = list_json(&runs, &tags);
     else if (runs.count == 0)

@@ -16,7 +16,8 @@
 static const double SHORTEST_S = 0.01;
 static const int64_t SHORTEST_WINDOW_NS = 100000000, LONGEST_WINDOW_NS = 86400000000000;
 enum { MAX_HZ = 10000 };
-enum { LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30 };
+enum { LEAST_BYTES = 1 << 20, MOST_BYTES = 1 << 30, USUAL_PROCESSES = 128 };
+static const uint64_t MOST_TOTAL = (uint64_t)1 << 40, USUAL_TOTAL = (uint64_t)4 << 30;
 
 int record_read_heap(const struct flag_line *line, const char *text, void *record)
 {
@@ -71,6 +72,17 @@ static int read_size(const struct flag_line *line, const char *text, void *field
         return EXIT_DONE;
     return say_usage(line->command,
                      "--max-size: `%s` is no size from 1M to 1G, as in --max-size 64M", line->safe);
+}
+
+static int read_total(const struct flag_line *line, const char *text, void *field)
+{
+    uint64_t bytes = units_parse_bytes(text);
+    *(uint64_t *)field = bytes;
+    if (bytes >= LEAST_BYTES && bytes <= MOST_TOTAL)
+        return EXIT_DONE;
+    return say_usage(line->command,
+                     "--max-total: `%s` is no size from 1M to 1T, as in --max-total 8G",
+                     line->safe);
 }
 
 static int read_every(const struct flag_line *line, const char *text, void *field)
@@ -148,12 +160,18 @@ static const struct flag flags[] = {
     {.help = ""},
     {"--kernel", "CPU samples with the frames of the kernel", FLAG_SWITCH(kernel)},
     {"--pid", "a process that runs already, from now on", FLAG_READ("PID", read_pid, pid_t, pid),
-     .others = "--children --watch --on-long-poll --on-growth",
-     .clash = "--pid records one process, without watching it; those that it starts later are only "
-              "sampled (--cpu)",
+     .others = "--children",
+     .clash = "--pid records one process; those that it starts later are only sampled (--cpu)",
      .complete = "process"},
     {"--maps", "anonymous memory from mmap too", FLAG_SWITCH(maps)},
-    {"--children", "processes it starts have recordings of their own", FLAG_SWITCH(children)},
+    {"--children", "record the processes it starts too (the default)", FLAG_SWITCH(children)},
+    {"--no-children", "record the program alone; CPU samples are of its children too",
+     FLAG_SWITCH(no_children), .others = "--children",
+     .clash = "--children and --no-children: choose one"},
+    {"--max-processes", "at most N further processes at a time; default 128",
+     FLAG_COUNT(most_processes)},
+    {"--max-total", "maximum size of their recordings together, 1M to 1T; default 4G",
+     FLAG_READ("SIZE", read_total, uint64_t, family_bytes)},
     {"--snapshot-every",
      "a snapshot every S seconds; 0 = none; default: after a tenth of a second, then less and less "
      "often",
@@ -198,6 +216,11 @@ int record_settle(struct record *r)
         return say_usage("record", "either --pid PID or a program, not both");
     if (r->pid == 0 && !word)
         return say_usage("record", "which program? As in: piano record PROGRAM [ARGS]");
+    r->children = r->pid == 0 && !r->no_children;
+    if (r->most_processes == 0)
+        r->most_processes = USUAL_PROCESSES;
+    if (r->family_bytes == 0)
+        r->family_bytes = USUAL_TOTAL;
     r->is_all = !r->heap && !r->cpu && !r->events;
     if (r->is_all)
         r->heap = r->cpu = r->events = true;
@@ -239,7 +262,8 @@ const struct command command_record = {
     .examples = "piano record jq . big.json\npiano record --heap=64K -o leak.rec ./server --port "
                 "8080\npiano record --cpu=999 ./sort big.txt\npiano record --pid 4711 "
                 "--duration 10\npiano record --max-size 256M --on-long-poll 100ms ./server\npiano "
-                "record --children --duration 60 make -j4",
+                "record --max-size 256M --on-growth 10%/min --pid 4711\npiano "
+                "record --max-processes 500 --duration 60 make -j4",
     .words = {WORDS_ARE_PROGRAM, FLAG_FIELD(char *const *, words), "program", 0, NULL},
     .run = record,
     COMMAND_REQUEST(.heap_rate = RECORD_USUAL_RATE, .cpu_hz = RECORD_USUAL_HZ, .every_s = -1,

@@ -14,6 +14,7 @@
 #include "tool/report/cpu.h"
 #include "tool/report/overview.h"
 #include "tool/report/polls.h"
+#include "tool/report/processes.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 
@@ -49,6 +50,8 @@ static const struct flag flags[] = {
     {.include = report_flags},
     {.help = "\nOf a range of time, for recordings and --frames:"},
     FLAGS_RANGE,
+    {.help = "\nOf recordings:"},
+    FLAG_PROCESS,
     {.help = "\nOf events (`piano record --events`):"},
     {"--polls", "red flags, polls by task, the longest and what was in them", FLAG_SWITCH(polls)},
     {.help = "\nOf CPU samples (`piano record --cpu`):"},
@@ -229,6 +232,10 @@ static int report_heap(const struct report_request *q, struct profile *heap)
     struct run_error error;
     bool is_growth = q->growth || heap->rec.range.given;
     options.mode = is_growth ? HEAP_GROWTH : options.mode;
+    bool is_peak = options.mode == HEAP_AT_PEAK || options.by == FIGURE_PEAK;
+    if ((is_growth || is_peak) && !recording_is_one_heap(&heap->rec))
+        return say_error("piano report --process NAME|PID",
+                         "the %s of several processes is not known", is_peak ? "peak" : "growth");
     int status, err = profile_make_sites(heap, &q->skip, &error);
     if (err == 0 && is_growth)
         err = heap_growth_make(&growth, heap, options.from, options.to, &error);
@@ -239,6 +246,8 @@ static int report_heap(const struct report_request *q, struct profile *heap)
         heap_notices(heap);
         err = q->json ? heap_report_json(stdout, heap, &options, &q->options)
                       : heap_report(stdout, heap, &options, &q->options);
+        if (err == 0 && !q->json && !q->heap)
+            err = processes_print(stdout, heap, NULL, &q->options);
         status = outcome_written("the report", err);
     }
     heap_growth_release(&growth);
@@ -258,6 +267,8 @@ static int report_cpu(const struct report_request *q, struct profile *profile)
     cpu_notices(&cpu);
     err = q->json ? cpu_report_json(stdout, &cpu, &options, &q->options)
                   : cpu_report(stdout, &cpu, &options, &q->options);
+    if (err == 0 && !q->json && !q->cpu && profile->rec.family)
+        err = processes_print(stdout, profile, NULL, &q->options);
     cpu_release(&cpu);
     return outcome_written("the report", err);
 }
@@ -275,6 +286,8 @@ static int report_polls(const struct report_request *q, struct profile *profile)
     polls_notices(&polls);
     err = q->json ? polls_report_json(stdout, &polls, &q->options)
                   : polls_report(stdout, &polls, &q->options);
+    if (err == 0 && !q->json && !q->polls)
+        err = processes_print(stdout, profile, &polls, &q->options);
     profile_notice_symbols(profile);
     polls_release(&polls);
     return outcome_written("the report", err);
@@ -338,7 +351,7 @@ static int report_recording(const struct report_request *q, const char *path)
 {
     struct profile p;
     struct run_error error;
-    int err = profile_peek(&p, path, &error);
+    int err = profile_peek_all(&p, path, q->process, &error);
     if (err)
         return outcome_failed(err, &error);
     p.rec.asked = q->range;
@@ -370,6 +383,11 @@ static int not_a_recording(const struct report_request *q, const char *path)
 static int report_path(const struct report_request *q, const char *path)
 {
     bool recording = recording_is(path);
+    char safe[512];
+    if (!recording && q->process)
+        return say_error("piano report, without --process",
+                         "%s is a run of functions: it has one process",
+                         say_safe(safe, sizeof(safe), path));
     if (!recording)
         return q->heap || q->cpu || q->polls || q->tree ? not_a_recording(q, path)
                                                         : report_spans(q, path);
@@ -399,7 +417,7 @@ int report_show(struct report_request *q)
 {
     struct run_error error;
     struct runs_paths paths;
-    bool recorded = q->heap || q->cpu || q->polls || q->tree;
+    bool recorded = q->heap || q->cpu || q->polls || q->tree || q->process;
     enum runs_kind kind = recorded ? RUNS_RECORDING : is_of_runs(q) ? RUNS_SPANS : RUNS_ANY;
     q->options.width = table_terminal(stdout);
     q->options.colour = say_colour(stdout);

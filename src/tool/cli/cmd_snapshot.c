@@ -90,7 +90,7 @@ static int take(pid_t pid)
         /* A child shares its parent's mappings, and `piano record` itself maps the recording. */
         unsigned other = view.base.header->pid;
         view_close(&view);
-        snprintf(hint, sizeof hint, "piano snapshot %u, or piano record --children", other);
+        snprintf(hint, sizeof hint, "piano snapshot %u", other);
         return say_error(hint, "process %d is not recorded itself, but shares the recording of %u",
                          (int)pid, other);
     }

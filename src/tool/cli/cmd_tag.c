@@ -8,7 +8,7 @@
 #include "tool/cli/outcome.h"
 #include "tool/load/runs.h"
 #include "tool/load/tags.h"
-#include "tool/util/json.h"
+#include "tool/util/json_writer.h"
 #include "tool/util/nearest.h"
 #include "tool/util/owner.h"
 #include "tool/util/paths.h"
@@ -38,42 +38,51 @@ static int failed(const char *name, int err)
     return status;
 }
 
+static int put_tags(const struct tags *tags)
+{
+    struct json_writer w = {.out = stdout};
+    json_add_object(&w, NULL);
+    json_add_array(&w, "tags");
+    for (size_t i = 0; i < tags->count; i++) {
+        const struct tag *t = &tags->list[i];
+        json_add_object(&w, NULL);
+        json_add_text(&w, "name", t->name);
+        json_add_array(&w, "runs");
+        for (size_t k = 0; k < t->run_count; k++)
+            json_add_text(&w, NULL, t->runs[k]);
+        json_close(&w);
+        json_close(&w);
+    }
+    return json_finish(&w);
+}
+
+static void print_tags(const struct tags *tags)
+{
+    char safe[256];
+    for (size_t i = 0; i < tags->count; i++) {
+        const struct tag *t = &tags->list[i];
+        printf("%s\n", say_safe(safe, sizeof(safe), t->name));
+        for (size_t k = 0; k < t->run_count; k++)
+            printf("    %s\n", say_safe(safe, sizeof(safe), t->runs[k]));
+    }
+    if (tags->count == 0)
+        say("there are no tags yet; `piano tag NAME` names the latest run");
+}
+
 static int list_tags(const char *dir, bool json)
 {
     struct tags tags;
-    struct buf b = {0};
-    char safe[256];
-    int err = tags_load(&tags, dir);
     char room[PATH_MAX + 128];
+    int err = tags_load(&tags, dir);
     if (err)
         return say_error(owner_hint(room, sizeof(room), dir, err, NULL), "%s/tags: %s", dir,
                          strerror(-err));
-    buf_puts(&b, json ? "{\"tags\":[" : "");
-    for (size_t i = 0; i < tags.count; i++) {
-        const struct tag *t = &tags.list[i];
-        if (json) {
-            buf_puts(&b, i ? ",{\"name\":" : "{\"name\":");
-            json_put_string(&b, t->name);
-            buf_puts(&b, ",\"runs\":[");
-        } else {
-            buf_printf(&b, "%s\n", say_safe(safe, sizeof(safe), t->name));
-        }
-        for (size_t k = 0; k < t->run_count; k++) {
-            buf_puts(&b, json && k ? "," : "");
-            if (json)
-                json_put_string(&b, t->runs[k]);
-            else
-                buf_printf(&b, "    %s\n", say_safe(safe, sizeof(safe), t->runs[k]));
-        }
-        buf_puts(&b, json ? "]}" : "");
-    }
-    buf_puts(&b, json ? "]}\n" : "");
-    if (tags.count == 0 && !json)
-        say("there are no tags yet; `piano tag NAME` names the latest run");
-    fputs(b.data ? b.data : "", stdout);
-    buf_free(&b);
+    if (json)
+        err = put_tags(&tags);
+    else
+        print_tags(&tags);
     tags_release(&tags);
-    return EXIT_DONE;
+    return err ? outcome_written("the list of tags", err) : EXIT_DONE;
 }
 
 static int delete_tag(const char *dir, const char *name)

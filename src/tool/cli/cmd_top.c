@@ -76,9 +76,9 @@ const struct command command_top = {
     .about =
         "Shows what a program does now: functions by CPU time and by waits, memory by site with "
         "its growth, the longest polls with red flags, threads. PROGRAM is started and recorded as "
-        "by `piano record`; PID is sampled while it runs; RECORDING is followed while another "
-        "piano "
-        "writes it, by default the newest. On a terminal it fills the screen; the key h explains "
+        "by `piano record`; PID is recorded from now on, as by `piano record --pid`; RECORDING is "
+        "followed while another piano writes it, by default the newest. On a terminal it fills the "
+        "screen; the key h explains "
         "the others. In a pipe it prints a block of lines for each reading.",
     .flags = flags,
     .notes = "The recording stays in the runs directory like any other: piano report shows it.",
@@ -89,5 +89,6 @@ const struct command command_top = {
     COMMAND_REQUEST(.interval_s = 1, .record = {.heap_rate = RECORD_USUAL_RATE,
                                                 .cpu_hz = RECORD_USUAL_HZ,
                                                 .every_s = -1,
-                                                .kill_s = 10}),
+                                                .kill_s = 10,
+                                                .no_children = true}),
 };

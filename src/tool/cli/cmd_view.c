@@ -26,6 +26,7 @@ struct request {
     const char *output;
     double port;
     struct range_asked range;
+    const char *process; /* NULL: all */
     bool force, no_open, alone, live;
 };
 
@@ -42,6 +43,7 @@ static const struct flag flags[] = {
     {"--no-open", "do not open a browser", FLAG_SWITCH(no_open), .others = "--output",
      .clash = "--no-open" SERVED},
     FLAGS_RANGE,
+    FLAG_PROCESS,
     {"--alone", "without the recording (or the run) of the same process", FLAG_SWITCH(alone)},
     {"--live", "follow a recording while it is written; RUN may be the id of its process",
      FLAG_SWITCH(live), .others = "--output", .clash = "--live" SERVED},
@@ -80,6 +82,7 @@ struct content {
     bool is_live, is_growing, is_quiet;
     struct symbols *names; /* of a page that is live */
     struct range_asked range;
+    const char *process; /* NULL: all */
 };
 
 static void content_release(struct content *c)
@@ -138,7 +141,7 @@ static int choose_live(struct content *c, const struct request *q)
 
 static int pack(struct packer *k, const struct content *c, struct run_error *error)
 {
-    struct digest to = {.text = {0}};
+    struct digest to = {.reports = {.out = NULL}};
     const struct packer_digest digest = {&to,          digest_run,  digest_heap,      digest_cpu,
                                          digest_polls, digest_diff, digest_heap_diff, digest_put};
     int err = packer_start(k, &digest, error);
@@ -148,6 +151,7 @@ static int pack(struct packer *k, const struct content *c, struct run_error *err
     k->names = c->names;
     k->trie.by_name = c->other != NULL;
     k->range = c->range;
+    k->process = c->process;
     if (err == 0 && c->run && c->recording)
         err = packer_join(k, c->recording, error);
     if (err == 0 && c->run)
@@ -191,7 +195,7 @@ static int page_in_memory(const struct packer *k, FILE **out, char **text, size_
     return err;
 }
 
-/* Whether nobody writes to the recording any more. First finds where the program goes on. */
+/* Whether the recording is complete. First finds the last recording of the program (after exec). */
 static bool has_ended(void *content)
 {
     struct content *c = content;
@@ -275,8 +279,12 @@ static int view(void *request)
     if (status == EXIT_DONE && !c.recording && (q->range.from.given || q->range.to.given))
         status = say_error("piano report --frames --from 10s --to 12s",
                            "a page of a run shows all of it; a range of time is for recordings");
+    if (status == EXIT_DONE && !c.recording && q->process)
+        status = say_error("piano view, without --process",
+                           "a page of a run is of one process; --process is for recordings");
     if (status == EXIT_DONE) {
         c.range = q->range;
+        c.process = q->process;
         int err = c.is_live ? pack_live(&k, &c, &error) : pack(&k, &c, &error);
         status = err         ? outcome_failed(err, &error)
                  : q->output ? write_file(&k, q)

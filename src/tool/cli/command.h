@@ -55,6 +55,12 @@ struct flag {
     {                                                                                              \
         "--to", "up to here", FLAG_READ("TIME", flag_range, struct range_end, range.to)            \
     }
+/* The flag --process, for a member `process`. */
+#define FLAG_PROCESS                                                                               \
+    {                                                                                              \
+        "--process", "of a recording of several processes: those with this name or number alone",  \
+            FLAG_TEXT("NAME|PID", process)                                                         \
+    }
 #define FLAG_SECONDS(member, min) FLAG_READ("S", flag_number, double, member), .least = (min)
 
 flag_reader flag_switch, flag_text;

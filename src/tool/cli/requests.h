@@ -20,6 +20,7 @@ struct report_request {
     struct heap_skip skip;
     struct range_asked range;
     int64_t budget_ns;
+    const char *process; /* NULL: all */
     const char *run;
 };
 #define REPORT_DEFAULTS .heap_options = {.from = GROWTH_NOT_GIVEN, .to = GROWTH_NOT_GIVEN}, .by = -1

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/export/series.h"
 #include "tool/util/buf.h"
 #include "tool/util/order.h"
 
@@ -15,14 +16,6 @@ struct line {
     char *text; /* first, for `order_text` */
     double weight;
 };
-
-int64_t export_round(struct export_rounding *r, double value)
-{
-    r->sum += value;
-    int64_t upto = figure_whole(r->sum), one = upto - r->given;
-    r->given = upto;
-    return one;
-}
 
 static void put_name(struct buf *b, const char *name)
 {
@@ -34,10 +27,11 @@ static void put_name(struct buf *b, const char *name)
     free(safe);
 }
 
-static char *stack_text(const struct profile *p, uint32_t stack, const struct symbol_frame **frames)
+static char *stack_text(const struct series *t, const struct series_row *row,
+                        const struct symbol_frame **frames)
 {
     struct buf b = {0};
-    for (size_t i = profile_frames(p, stack, frames); i-- > 0;) {
+    for (size_t i = series_frames(t, row, frames); i-- > 0;) {
         put_name(&b, frames[i]->function);
         buf_puts(&b, i ? ";" : "");
     }
@@ -63,17 +57,17 @@ static int print(FILE *out, struct line *lines, size_t count)
     return 0;
 }
 
-int export_collapsed(FILE *out, const struct profile *p, enum figure by)
+static int print_series(FILE *out, const struct series *t)
 {
     const struct symbol_frame **frames = calloc(PROFILE_MAX_FRAMES, sizeof(*frames));
-    struct line *lines = calloc(p->rec.stack_count + 1, sizeof(*lines));
+    struct line *lines = calloc(t->row_count + 1, sizeof(*lines));
     size_t count = 0;
     int err = frames && lines ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < p->rec.stack_count && err == 0; i++) {
-        double weight = figure_value(&p->rec.stacks[i].sum, by);
-        if (!p->stacks[i].pcs || weight <= 0)
+    for (size_t i = 0; i < t->row_count && err == 0; i++) {
+        double weight = t->rows[i].values[t->chosen];
+        if (weight <= 0)
             continue;
-        lines[count] = (struct line){stack_text(p, i, frames), weight};
+        lines[count] = (struct line){stack_text(t, &t->rows[i], frames), weight};
         err = lines[count].text ? 0 : -ENOMEM;
         count += err == 0;
     }
@@ -85,5 +79,15 @@ int export_collapsed(FILE *out, const struct profile *p, enum figure by)
         free(lines[i].text);
     free(lines);
     free(frames);
+    return err;
+}
+
+int export_collapsed(FILE *out, const struct export_source *s)
+{
+    struct series t;
+    int err = series_make(&t, s, false);
+    if (err == 0)
+        err = print_series(out, &t);
+    series_release(&t);
     return err;
 }

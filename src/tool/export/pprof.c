@@ -1,5 +1,6 @@
-/* pprof: an uncompressed profile.proto (every reader accepts it). The values of samples are final,
- * unbiased estimates: a reader must not scale them again, and the period is only informative.
+/* pprof: an uncompressed profile.proto (every reader accepts it), of the table in series.h. The
+ * values of samples are final, unbiased estimates: a reader must not scale them again, and the
+ * period is only informative.
  *
  * A location is an address; inlined functions are the lines of one location, innermost first. All
  * names are included, so that pprof need not read the program. Field numbers are those of
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "tool/export/proto.h"
+#include "tool/export/series.h"
 #include "tool/util/map.h"
 #include "tool/util/vec.h"
 
@@ -28,7 +30,6 @@ enum { /* fields of Profile */
        P_COMMENT = 13,
        P_DEFAULT_SAMPLE_TYPE = 14,
 };
-enum { MAX_VALUES = 6 };
 
 /* Strings or functions, numbered from 1 in the order of first use (string 0 is the empty
  * string). */
@@ -40,16 +41,28 @@ struct names {
     struct map index; /* by a hash of both */
 };
 
+/* A module, mapped at BIAS: all its segments together, since every generation of the module map
+ * lists them again. */
+struct mapping {
+    const struct recording_module *module; /* the first of them */
+    uint64_t start, end;
+    char build_id[65];
+};
+
 struct writer {
-    const struct profile *profile;
+    const struct series *series;
+    const struct profile *profile; /* NULL: a run */
     FILE *out;
     struct buf b;               /* the profile so far */
     struct buf message, inside; /* the current message, and one nested in it */
     struct buf strings;         /* the encoded string table */
     struct buf function_table;  /* the encoded function table */
     struct names texts, functions;
-    char (*build_ids)[65]; /* build-ids of the modules, as text */
-    enum figure by;
+    struct mapping *mappings;
+    size_t mapping_count;
+    uint32_t *mapping_of; /* 1 + index, by module of the recording */
+    char process[PIANO_REC_PATH];
+    bool lacks_stacks; /* a sample has no stack */
     bool failed;
 };
 
@@ -109,6 +122,8 @@ static uint32_t function(struct writer *w, const struct symbol_frame *f)
         proto_number(&m, 2, name);
         proto_number(&m, 3, name); /* system_name: the mangled name is not available */
         proto_number(&m, 4, string(w, f->file));
+        if (!w->profile)
+            proto_number(&m, 5, f->line); /* a run knows where a function begins */
         proto_message(&w->function_table, P_FUNCTION, &m);
         buf_free(&m);
     }
@@ -117,19 +132,19 @@ static uint32_t function(struct writer *w, const struct symbol_frame *f)
 
 /* ---- messages ---- */
 
-static void put_type(struct writer *w, unsigned field, const char *type, const char *unit)
+static void put_type(struct writer *w, unsigned field, const struct series_type *type)
 {
-    proto_number(&w->message, 1, string(w, type));
-    proto_number(&w->message, 2, string(w, unit));
+    proto_number(&w->message, 1, string(w, type->name));
+    proto_number(&w->message, 2, string(w, type->unit));
     proto_message(&w->b, field, &w->message);
 }
 
 static int put_location(struct writer *w, size_t i)
 {
-    const struct profile_pc *pc = &w->profile->pcs[i];
+    const struct profile_pc *pc = &w->series->pcs[i];
     proto_number(&w->message, 1, i + 1);
     if (pc->module)
-        proto_number(&w->message, 2, (uint64_t)(pc->module - w->profile->rec.modules) + 1);
+        proto_number(&w->message, 2, w->mapping_of[pc->module - w->profile->rec.modules]);
     proto_number(&w->message, 3, pc->pc);
     for (uint32_t k = 0; k < pc->count; k++) {
         proto_number(&w->inside, 1, function(w, &pc->frames[k]));
@@ -140,110 +155,160 @@ static int put_location(struct writer *w, size_t i)
     return buf_flush(&w->b, w->out, false);
 }
 
-static int put_mappings(struct writer *w)
+/* Labels are the parts of a program that a sample belongs to. */
+static void put_label(struct writer *w, const char *key, const char *text, uint64_t number)
 {
-    const struct recording *rec = &w->profile->rec;
-    for (size_t i = 0; i < rec->module_count; i++) {
-        const struct recording_module *m = &rec->modules[i];
-        for (size_t k = 0; k < m->build_id_len; k++)
-            snprintf(w->build_ids[i] + 2 * k, 3, "%02x", m->build_id[k]);
-        proto_number(&w->message, 1, i + 1);
-        proto_number(&w->message, 2, m->start);
-        proto_number(&w->message, 3, m->end);
-        proto_number(&w->message, 4, m->start - m->bias);
-        proto_number(&w->message, 5, string(w, m->path));
-        proto_number(&w->message, 6, string(w, w->build_ids[i]));
-        for (unsigned has = 7; has <= 10; has++) /* functions, files, lines, inlined frames */
-            proto_number(&w->message, has, 1);
-        proto_message(&w->b, P_MAPPING, &w->message);
-    }
-    return buf_flush(&w->b, w->out, false);
+    if (!(text && *text) && number == 0)
+        return;
+    proto_number(&w->inside, 1, string(w, key));
+    if (text)
+        proto_number(&w->inside, 2, string(w, text));
+    proto_number(&w->inside, 3, number);
+    proto_message(&w->message, 3, &w->inside);
 }
 
-static int put_sample(struct writer *w, uint32_t stack, const double *values, size_t count,
+static void put_labels(struct writer *w, const struct series_row *row)
+{
+    bool own = !w->profile || row->pid == w->profile->rec.header.pid;
+    /* The text of another process is in the recording: only its own name needs room. */
+    put_label(w, "process",
+              own ? w->process : export_process_name(w->process, &w->profile->rec, row->pid), 0);
+    put_label(w, "pid", NULL, row->pid);
+    put_label(w, "thread", row->thread, 0);
+    put_label(w, "tid", NULL, row->tid);
+    put_label(w, "task", row->task, 0);
+}
+
+static int put_sample(struct writer *w, const struct series_row *row,
                       struct export_rounding *rounding)
 {
-    const struct profile_stack *s = &w->profile->stacks[stack];
-    for (uint32_t i = 0; i < s->depth; i++)
-        proto_varint(&w->inside, s->pcs[i] + 1);
-    if (s->depth == 0)
-        proto_varint(&w->inside, w->profile->pc_count + 1); /* "(no stack)" */
+    for (uint32_t i = 0; i < row->depth; i++)
+        proto_varint(&w->inside, row->pcs[i] + 1);
+    if (row->depth == 0)
+        proto_varint(&w->inside, w->series->pc_count + 1); /* "(no stack)" */
+    w->lacks_stacks |= row->depth == 0;
     proto_message(&w->message, 1, &w->inside);
-    for (size_t i = 0; i < count; i++)
-        proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], values[i]));
+    for (size_t i = 0; i < w->series->type_count; i++)
+        proto_varint(&w->inside, (uint64_t)export_round(&rounding[i], row->values[i]));
     proto_message(&w->message, 2, &w->inside);
+    put_labels(w, row);
     proto_message(&w->b, P_SAMPLE, &w->message);
     return buf_flush(&w->b, w->out, false);
 }
 
-static int put_samples(struct writer *w, size_t count)
+static int put_samples(struct writer *w)
 {
-    const struct recording *rec = &w->profile->rec;
-    struct export_rounding rounding[MAX_VALUES] = {{0}};
+    struct export_rounding rounding[SERIES_MOST] = {{0}};
     int err = 0;
-    for (uint32_t i = 0; i < rec->stack_count && err == 0; i++) {
-        const struct recording_sum *s = &rec->stacks[i].sum;
-        const double heap[MAX_VALUES] = {s->allocated_objects, s->allocated_bytes, s->live_objects,
-                                         s->live_bytes,        s->peak_objects,    s->peak_bytes};
-        const double cpu[MAX_VALUES] = {(double)s->cpu_samples, (double)s->cpu_ns,
-                                        (double)s->off_samples, (double)s->off_ns};
-        if (w->profile->stacks[i].pcs)
-            err = put_sample(w, i, w->by < FIGURES_OF_HEAP ? heap : cpu, count, rounding);
-    }
+    for (size_t i = 0; i < w->series->row_count && err == 0; i++)
+        err = put_sample(w, &w->series->rows[i], rounding);
     return err;
 }
 
 static int put_locations(struct writer *w)
 {
-    static const struct symbol_frame none = {.function = "(no stack)"};
     int err = 0;
-    for (size_t i = 0; i < w->profile->pc_count && err == 0; i++)
+    for (size_t i = 0; i < w->series->pc_count && err == 0; i++)
         err = put_location(w, i);
-    proto_number(&w->message, 1, w->profile->pc_count + 1);
-    proto_number(&w->inside, 1, function(w, &none));
+    if (!w->lacks_stacks)
+        return err;
+    proto_number(&w->message, 1, w->series->pc_count + 1);
+    proto_number(&w->inside, 1, function(w, &profile_no_stack));
     proto_message(&w->message, 4, &w->inside);
     proto_message(&w->b, P_LOCATION, &w->message);
     return err;
 }
 
-/* Writes the types of the values, in their order. The peak is included only if it was asked for. */
-static size_t put_types(struct writer *w)
+/* ---- mappings ---- */
+
+static bool is_same_file(const struct recording_module *a, const struct recording_module *b)
 {
-    static const char *const heap[MAX_VALUES][2] = {
-        {"alloc_objects", "count"}, {"alloc_space", "bytes"},  {"inuse_objects", "count"},
-        {"inuse_space", "bytes"},   {"peak_objects", "count"}, {"peak_space", "bytes"}};
-    static const char *const cpu[][2] = {{"samples", "count"},
-                                         {"cpu", "nanoseconds"},
-                                         {"switches", "count"},
-                                         {"off_cpu", "nanoseconds"}};
-    static const char *const chosen[FIGURES] = {"inuse_space", "alloc_space", "peak_space",
-                                                "alloc_space", "cpu",         "off_cpu"};
-    bool time = w->by >= FIGURES_OF_HEAP;
-    size_t count = w->by == FIGURE_PEAK ? MAX_VALUES : MAX_VALUES - 2;
-    for (size_t i = 0; i < count; i++)
-        put_type(w, P_SAMPLE_TYPE, time ? cpu[i][0] : heap[i][0], time ? cpu[i][1] : heap[i][1]);
-    put_type(w, P_PERIOD_TYPE, time ? "cpu" : "space", time ? "nanoseconds" : "bytes");
-    proto_number(&w->b, P_DEFAULT_SAMPLE_TYPE, string(w, chosen[w->by]));
-    return count;
+    return a->bias == b->bias && a->build_id_len == b->build_id_len &&
+           memcmp(a->build_id, b->build_id, a->build_id_len) == 0 && strcmp(a->path, b->path) == 0;
+}
+
+/* Adds module M, number I of the recording, to a mapping of the same file at the same place. */
+static void add_module(struct writer *w, const struct recording_module *m, size_t i,
+                       struct map *known)
+{
+    const uint64_t id[] = {map_hash(m->path, strlen(m->path)), m->bias,
+                           map_hash(m->build_id, m->build_id_len)};
+    uint64_t key = map_hash(id, sizeof(id));
+    uint32_t at;
+    for (; (at = map_find(known, key)) != MAP_NONE; key++) {
+        struct mapping *same = &w->mappings[at];
+        if (!is_same_file(same->module, m))
+            continue;
+        same->start = m->start < same->start ? m->start : same->start;
+        same->end = m->end > same->end ? m->end : same->end;
+        w->mapping_of[i] = at + 1;
+        return;
+    }
+    struct mapping *new = &w->mappings[w->mapping_count];
+    *new = (struct mapping){.module = m, .start = m->start, .end = m->end};
+    for (size_t k = 0; k < m->build_id_len; k++)
+        snprintf(new->build_id + 2 * k, 3, "%02x", m->build_id[k]);
+    w->failed |= map_put(known, key, (uint32_t)w->mapping_count) != 0;
+    w->mapping_of[i] = (uint32_t)++w->mapping_count;
+}
+
+/* Readers take the first mapping for the program. */
+static int make_mappings(struct writer *w)
+{
+    const struct recording *rec = &w->profile->rec;
+    struct map known = {.slots = NULL};
+    w->mappings = calloc(rec->module_count + 1, sizeof(*w->mappings));
+    w->mapping_of = calloc(rec->module_count + 1, sizeof(*w->mapping_of));
+    if (!w->mappings || !w->mapping_of)
+        return -ENOMEM;
+    for (int others = 0; others < 2; others++)
+        for (size_t i = 0; i < rec->module_count; i++)
+            if ((strcmp(rec->modules[i].path, rec->header.program) != 0) == others)
+                add_module(w, &rec->modules[i], i, &known);
+    map_release(&known);
+    return w->failed ? -ENOMEM : 0;
+}
+
+static int put_mappings(struct writer *w)
+{
+    int err = w->profile ? make_mappings(w) : 0;
+    for (size_t i = 0; i < w->mapping_count && err == 0; i++) {
+        const struct mapping *m = &w->mappings[i];
+        proto_number(&w->message, 1, i + 1);
+        proto_number(&w->message, 2, m->start);
+        proto_number(&w->message, 3, m->end);
+        proto_number(&w->message, 4, m->start - m->module->bias);
+        proto_number(&w->message, 5, string(w, m->module->path));
+        proto_number(&w->message, 6, string(w, m->build_id));
+        for (unsigned has = 7; has <= 10; has++) /* functions, files, lines, inlined frames */
+            proto_number(&w->message, has, 1);
+        proto_message(&w->b, P_MAPPING, &w->message);
+    }
+    return err ? err : buf_flush(&w->b, w->out, false);
+}
+
+/* ---- all ---- */
+
+static void put_head(struct writer *w)
+{
+    const struct series *t = w->series;
+    proto_bytes(&w->strings, P_STRINGS, "", 0);
+    for (size_t i = 0; i < t->type_count; i++)
+        put_type(w, P_SAMPLE_TYPE, &t->types[i]);
+    put_type(w, P_PERIOD_TYPE, &t->period_type);
+    proto_number(&w->b, P_PERIOD, t->period);
+    proto_number(&w->b, P_DEFAULT_SAMPLE_TYPE, string(w, t->types[t->chosen].name));
+    proto_number(&w->b, P_TIME_NANOS, t->start_real_ns);
+    proto_number(&w->b, P_DURATION_NANOS, t->duration_ns);
+    proto_number(&w->b, P_COMMENT, string(w, "piano: estimates, final; not to be scaled"));
 }
 
 static int put_all(struct writer *w)
 {
-    const struct recording *rec = &w->profile->rec;
-    proto_bytes(&w->strings, P_STRINGS, "", 0);
-    size_t count = put_types(w);
-    uint64_t hz = rec->header.trace.cpu_hz;
-    proto_number(&w->b, P_PERIOD,
-                 w->by < FIGURES_OF_HEAP ? rec->header.rate
-                 : hz                    ? 1000000000 / hz
-                                         : 0);
-    proto_number(&w->b, P_TIME_NANOS, rec->header.start_real_ns);
-    if (rec->duration_ns > 0)
-        proto_number(&w->b, P_DURATION_NANOS, (uint64_t)rec->duration_ns);
-    proto_number(&w->b, P_COMMENT, string(w, "piano: estimates, final; not to be scaled"));
+    put_head(w);
     int err = put_mappings(w);
     if (err == 0)
-        err = put_samples(w, count);
+        err = put_samples(w);
     if (err == 0)
         err = put_locations(w);
     proto_merge(&w->b, &w->function_table);
@@ -253,19 +318,31 @@ static int put_all(struct writer *w)
     return err ? err : buf_flush(&w->b, w->out, true);
 }
 
-int export_pprof(FILE *out, const struct profile *p, enum figure by)
+static void release(struct writer *w)
 {
-    struct writer w = {.profile = p, .out = out, .by = by};
-    w.build_ids = calloc(p->rec.module_count + 1, sizeof(*w.build_ids));
-    int err = w.build_ids ? put_all(&w) : -ENOMEM;
-    struct buf *const bufs[] = {&w.b, &w.message, &w.inside, &w.strings, &w.function_table};
+    struct buf *const bufs[] = {&w->b, &w->message, &w->inside, &w->strings, &w->function_table};
     for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
         buf_free(bufs[i]);
-    struct names *const tables[] = {&w.texts, &w.functions};
+    struct names *const tables[] = {&w->texts, &w->functions};
     for (size_t i = 0; i < 2; i++) {
         free(tables[i]->list);
         map_release(&tables[i]->index);
     }
-    free(w.build_ids);
+    free(w->mappings);
+    free(w->mapping_of);
+}
+
+int export_pprof(FILE *out, const struct export_source *s)
+{
+    struct series t;
+    int err = series_make(&t, s, false);
+    if (err == 0) {
+        struct writer w = {.series = &t, .profile = s->profile, .out = out};
+        char text[PIANO_REC_PATH];
+        snprintf(w.process, sizeof(w.process), "%s", export_program(text, s));
+        err = put_all(&w);
+        release(&w);
+    }
+    series_release(&t);
     return err;
 }

@@ -85,15 +85,8 @@ void clock_settle(struct run *run)
 /* Returns the last pair at or before AT_NS, or the first pair if all are later. */
 static size_t find(const struct run *run, int64_t at_ns)
 {
-    size_t low = 0, high = run->pair_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (run->pairs[mid].at_ns <= at_ns)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low ? low - 1 : 0;
+    size_t count = ORDER_BOUND(at, run->pair_count, run->pairs[at].at_ns <= at_ns);
+    return count ? count - 1 : 0;
 }
 
 int64_t run_mono(const struct run *run, int64_t at_ns)

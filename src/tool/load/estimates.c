@@ -37,7 +37,8 @@ static const double UNSURE_PROBES = 0.08;
 static const double UNSURE_LOOKED_PROBES = 0.04;
 static const double MOST_TAKEN = 0.9; /* largest part of an estimate that a bound may take */
 static const double CHANGES = 0.8;    /* part of a systematic error that differs from run to run */
-static const double IMPROBABLE = 6;   /* -ln of the probability */
+static const double CHANGES_HIDDEN = 0.5; /* the part that repeated runs of each side do not show */
+static const double IMPROBABLE = 6;       /* -ln of the probability */
 static const double UNSURE_WAITS = 0.03, UNSURE_MOVED_WAITS = 0.1;
 enum { ROUNDS = 8, FEWEST_LOOKS = 8, MATTERS_PART = 33 };
 
@@ -217,7 +218,7 @@ static bool is_improbable(const struct tally *sum, const struct whole *w)
 }
 
 /* Returns by how much the looks at SUM exceed its self time, if that is significant; else 0. */
-static double surprise(const struct tally *sum, const struct whole *w)
+static double significant_excess(const struct tally *sum, const struct whole *w)
 {
     double looked = by_looks(sum, w), self = (double)sum->self_ns;
     double noise = looks_var(sum, w, looked < self ? looked : self) + samples_var(sum);
@@ -245,7 +246,7 @@ static double take_from_others(struct run_scratch *line, const struct whole *w, 
 {
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
-        bool other = surprise(&e->sum, w) == 0;
+        bool other = significant_excess(&e->sum, w) == 0;
         e->left = other ? MOST_TAKEN * counted_part(&e->sum) : 0;
     }
     return take_from_estimates(line, missing);
@@ -314,7 +315,7 @@ static void move_long_calls(struct run_scratch *line, const struct whole *w)
     for (size_t i = 0; i < line->count; i++) {
         struct run_entry *e = &line->entries[i];
         double proof = proved(&e->sum, w);
-        e->moved = surprise(&e->sum, w);
+        e->moved = significant_excess(&e->sum, w);
         e->moved = e->moved > 0 && !is_estimate(&e->sum) ? 0 : e->moved;
         e->moved = proof > 0 ? fmax(proof, e->moved) : e->moved;
         sure += proof;
@@ -430,7 +431,7 @@ void estimates_settle_run(struct run_scratch *all)
     struct whole w = whole_of(all, true);
     for (size_t i = 0; i < all->count && are_representative(&w); i++) {
         struct tally *sum = &all->entries[i].sum;
-        sum->disputed = is_estimate(sum) && surprise(sum, &w) != 0;
+        sum->disputed = is_estimate(sum) && significant_excess(sum, &w) != 0;
     }
 }
 
@@ -464,9 +465,9 @@ int64_t estimates_cpu_half(const struct tally *sum)
     return half_of(sum->self_var, sys + unsure_of_waits(sum, sum->wait_ns));
 }
 
-int64_t estimates_change_half(const struct tally *sum, bool without_runq)
+int64_t estimates_change_half(const struct tally *sum, bool without_runq, bool repeated)
 {
-    double sys = CHANGES * (sum->self_sys + sum->self_cal);
+    double sys = (repeated ? CHANGES_HIDDEN : CHANGES) * (sum->self_sys + sum->self_cal);
     return half_of(sum->self_var, sys + (without_runq ? unsure_of_waits(sum, sum->runq_ns) : 0));
 }
 

@@ -27,7 +27,8 @@ int64_t estimates_self_half(const struct tally *sum);
 int64_t estimates_cpu_half(const struct tally *sum); /* of the self time without its waits */
 int64_t estimates_total_half(const struct tally *sum);
 /* Half of the interval of the self time for a comparison with another run of the same program: most
- * systematic errors are the same in both. WITHOUT_RUNQ: of the time without waits for a CPU. */
-int64_t estimates_change_half(const struct tally *sum, bool without_runq);
+ * systematic errors are the same in both. WITHOUT_RUNQ: of the time without waits for a CPU.
+ * REPEATED: both sides have several runs, whose differences show a part of these errors. */
+int64_t estimates_change_half(const struct tally *sum, bool without_runq, bool repeated);
 
 #endif

@@ -292,7 +292,7 @@ static int choose_callers(struct levels *v)
     return err;
 }
 
-static int pend(struct lane *lane, const struct line *l)
+static int add_pending(struct lane *lane, const struct line *l)
 {
     if (VEC_ROOM(lane->pending, lane->count, lane->cap) != 0)
         return -ENOMEM;
@@ -366,7 +366,7 @@ static int give_role(struct levels *v, size_t i)
     if (l->kind == LINE_MERGED_FN)
         return 0;
     if (l->depth > lane->level || (l->kind == LINE_PART && l->depth == lane->level))
-        return pend(lane, l);
+        return add_pending(lane, l);
     if (l->kind == LINE_FRAME)
         lane->count = 0; /* the call around the pending lines has ended and is not a frame */
     return 0;

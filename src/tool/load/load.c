@@ -124,20 +124,6 @@ static int fail_at(struct run *run, struct run_error *e, const struct json *j)
     return fail(e, -EINVAL, "piano list", run->path, what);
 }
 
-/* Returns whether the file of ST belongs neither to its reader nor, if that is root, to the owner
- * of its directory. */
-static bool is_foreign(const char *path, const struct stat *st)
-{
-    struct stat dir;
-    if (geteuid() != 0)
-        return st->st_uid != geteuid();
-    const char *slash = strrchr(path, '/');
-    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
-    free(parent);
-    return foreign;
-}
-
 static int map_file(struct run *run, const char *path, struct run_error *e)
 {
     int fd = file_open(path, O_RDONLY);
@@ -156,7 +142,7 @@ static int map_file(struct run *run, const char *path, struct run_error *e)
         }
     }
     run->file_bytes = err == 0 ? (uint64_t)st.st_size : 0;
-    run->foreign = err == 0 && is_foreign(path, &st);
+    run->foreign = err == 0 && file_is_of_other(path, &st);
     close(fd);
     return err;
 }

@@ -1,6 +1,7 @@
 /* The stages of reading a recording, in order; private to `recording.c` and the files below.
  *
  *   `recording.c`      file, header, list of chunks
+ *   `rec_end.c`        how and when the program ended
  *   `rec_stacks.c`     modules and stacks; equal stacks become one
  *   `rec_tables.c`     sums and live blocks, added to their stacks
  *   `rec_blocks.c`     single live blocks, on request
@@ -17,6 +18,9 @@
  *   `rec_walk.c`       all events in order of time
  *   `rec_sums.c`       values derived from sums
  *   `rec_images.c`     the files of a program that replaces itself by exec
+ *   `rec_join.c`       further processes, joined to the first
+ *   `rec_processes.c`  which they are
+ *   `rec_add.c`        what one of them adds to the header and the events
  *
  * Memory is allocated for what the file contains, never for what it claims, and each kind has a
  * limit. */
@@ -71,6 +75,12 @@ struct rec_reader {
     size_t id_count;
 };
 
+struct stat;
+
+/* Finds out how the program of the file with ST ended. */
+void rec_find_end(struct recording *rec, const struct stat *st);
+/* Finds the last known time, from what was read so far. */
+void rec_find_duration(struct recording *rec);
 /* Copies the bytes FROM to TO of the payload of CHUNK, number INDEX of its kind. REC owns the copy,
  * before which there is room for the head of a chunk of events. NULL if the chunk was reused
  * meanwhile, or without memory. */
@@ -151,6 +161,47 @@ void rec_clean_header(struct recording *rec);
  * record (reported with WHAT). LEAST is the size of its fixed part; *BYTES its length. */
 const char *rec_next(struct recording *rec, const struct rec_chunk *c, size_t *at, size_t least,
                      const char *what, uint32_t *bytes);
+
+/* ---- several processes (family.h) ---- */
+
+enum { REC_ID_SHIFT = 48 }; /* see recording_own_id() */
+
+/* A file that was joined to a recording. It stays open, because stacks and events are in it. */
+struct recording_part {
+    struct recording rec;
+    uint32_t *stacks;  /* by its stacks: index in `stacks` of the recording it is joined to */
+    uint64_t **copies; /* of stacks with Python functions, which have other numbers there */
+    size_t copy_count;
+    uint64_t names; /* what the numbers of its names are increased by */
+    bool is_chosen; /* else only samples of chosen processes are joined */
+};
+
+/* Reads the chunks of a peeked recording, without the sums of samples. */
+int rec_read_all(struct recording *rec);
+/* Finds the duration, applies the range that was asked for, and sums the samples. Unloads REC if
+ * that fails. */
+int rec_finish(struct recording *rec, struct run_error *error);
+/* Fills in ERROR and returns ERR. */
+int rec_fail(struct run_error *error, int err, const char *path, const char *what);
+/* Reads the other processes of REC, which has its own chunks, and joins them. 0, or negative errno
+ * with ERROR filled. */
+int rec_join_family(struct recording *rec, struct run_error *error);
+void rec_free_parts(struct recording *rec);
+/* Adds the process of FROM, whose duration is known, to those of REC. 0 or -ENOMEM. */
+int rec_add_process(struct recording *rec, const struct recording *from);
+/* Finds the process that did most. 0 or -ENOMEM. */
+int rec_find_leader(struct recording *rec);
+/* Adds the events of PART, number NUMBER. 0 or -ENOMEM. */
+int rec_add_events(struct recording *rec, const struct recording_part *part, uint32_t number);
+/* Adds the figures of the header FROM. */
+void rec_add_header(struct piano__rec_header *to, const struct piano__rec_header *from);
+/* Makes the figures of the header those of the samples of REC alone. */
+void rec_recount_samples(struct recording *rec);
+/* Adds the stored names of FROM, which must stay open. 0 or -ENOMEM. */
+int rec_add_symbols(struct recording *rec, const struct recording *from);
+void rec_sort_modules(struct recording *rec);
+int rec_sort_threads(struct recording *rec);
+int rec_sort_samples(struct recording *rec);
 
 /* Passes every record of every chunk of TYPE to TAKE, in order, until it returns an error: the
  * bytes, their number, and their offset in the file. */

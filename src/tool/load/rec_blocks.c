@@ -43,27 +43,41 @@ static int compare(const void *a, const void *b)
     return ORDER(x->tid, y->tid) ?: ORDER(x->birth_ns, y->birth_ns);
 }
 
-int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count)
+/* Adds the blocks of FROM; STACKS maps its stacks, unless it is NULL. */
+static int add_blocks(const struct recording *from, const uint32_t *stacks,
+                      struct recording_block **list, size_t *count)
 {
-    const struct rec_reader r = {.ids = rec->ids, .id_count = rec->id_count};
-    size_t n = 0;
-    struct recording_block *list = NULL;
-    for (size_t i = 0; i < rec->live_chunk_count * PIANO_LIVE_PER_CHUNK; i++) {
-        const struct rec_chunk *c = &rec->live_chunks[i / PIANO_LIVE_PER_CHUNK];
+    const struct rec_reader r = {.ids = from->ids, .id_count = from->id_count};
+    for (size_t i = 0; i < from->live_chunk_count * PIANO_LIVE_PER_CHUNK; i++) {
+        const struct rec_chunk *c = &from->live_chunks[i / PIANO_LIVE_PER_CHUNK];
         const volatile struct piano__live *all = (const volatile void *)c->payload;
         size_t at = i % PIANO_LIVE_PER_CHUNK;
         struct piano__live l;
         if ((at + 1) * sizeof(l) > c->there || !rec_live_at(&all[at], &l))
             continue;
-        if (VEC_DOUBLE(list, n) != 0) {
-            free(list);
+        if (VEC_DOUBLE(*list, *count) != 0)
             return -ENOMEM;
-        }
-        list[n] = (struct recording_block){.birth_ns = l.birth_ns,
-                                           .size = l.size,
-                                           .tid = l.thread,
-                                           .stack = rec_stack_of(&r, l.stack)};
-        weigh(&list[n++], &l);
+        uint32_t stack = rec_stack_of(&r, l.stack);
+        (*list)[*count] = (struct recording_block){.birth_ns = l.birth_ns,
+                                                   .size = l.size,
+                                                   .tid = l.thread,
+                                                   .stack = stacks ? stacks[stack] : stack};
+        weigh(&(*list)[(*count)++], &l);
+    }
+    return 0;
+}
+
+int recording_blocks(const struct recording *rec, struct recording_block **blocks, size_t *count)
+{
+    size_t n = 0;
+    struct recording_block *list = NULL;
+    int err = add_blocks(rec, NULL, &list, &n);
+    for (size_t i = 0; i < rec->part_count && err == 0; i++)
+        if (rec->parts[i].is_chosen)
+            err = add_blocks(&rec->parts[i].rec, rec->parts[i].stacks, &list, &n);
+    if (err) {
+        free(list);
+        return err;
     }
     if (n)
         qsort(list, n, sizeof(*list), compare);
@@ -76,13 +90,5 @@ size_t recording_block_bound(const struct recording_block *blocks, size_t count,
                              uint64_t at_ns)
 {
     const struct recording_block key = {.tid = tid, .birth_ns = at_ns};
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare(&blocks[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, count, compare(&blocks[at], &key) < 0);
 }

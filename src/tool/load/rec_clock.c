@@ -43,7 +43,7 @@ static bool is_rate(double rate)
 }
 
 /* Keeps the sorted pairs that make the line. */
-static void thin(struct recording_clock *c)
+static void keep_line_pairs(struct recording_clock *c)
 {
     size_t kept = 1;
     for (size_t i = 1; i < c->count; i++) {
@@ -149,21 +149,14 @@ void rec_make_clock(struct recording *rec, struct recording_pair *pairs, size_t 
     double rate = slope(&c->pairs[0], &c->pairs[c->count - 1]);
     c->rough = near || !is_rate(rate);
     c->rate = is_rate(rate) ? rate : 1;
-    thin(c);
+    keep_line_pairs(c);
 }
 
 /* Returns the last pair at or before TICKS; count if all are later. */
 static size_t find(const struct recording_clock *c, uint64_t ticks)
 {
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (c->pairs[mid].ticks <= ticks)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low ? low - 1 : c->count;
+    size_t count = ORDER_BOUND(at, c->count, c->pairs[at].ticks <= ticks);
+    return count ? count - 1 : c->count;
 }
 
 static uint64_t scaled(uint64_t ticks, double rate)

@@ -247,18 +247,23 @@ static void find_times(struct recording *rec)
     }
 }
 
+/* Makes the clock of the pairs and finds the times, unless there is an error. Releases S. */
+static int finish(struct scan *s, int err)
+{
+    map_release(&s->known);
+    if (err) {
+        free(s->pairs);
+        return err;
+    }
+    rec_make_clock(s->r->rec, s->pairs, s->pair_count);
+    find_times(s->r->rec);
+    return 0;
+}
+
 int rec_read_events(struct rec_reader *r)
 {
     struct scan s = {.r = r};
-    int err = scan_all(&s);
-    map_release(&s.known);
-    if (err) {
-        free(s.pairs);
-        return err;
-    }
-    rec_make_clock(r->rec, s.pairs, s.pair_count);
-    find_times(r->rec);
-    return 0;
+    return finish(&s, scan_all(&s));
 }
 
 int rec_read_more_events(struct rec_reader *r, const struct recording_pair *now)
@@ -277,12 +282,5 @@ int rec_read_more_events(struct rec_reader *r, const struct recording_pair *now)
         s.pairs[0] = *now;
         err = scan_all(&s);
     }
-    map_release(&s.known);
-    if (err) {
-        free(s.pairs);
-        return err;
-    }
-    rec_make_clock(r->rec, s.pairs, s.pair_count);
-    find_times(r->rec);
-    return 0;
+    return finish(&s, err);
 }

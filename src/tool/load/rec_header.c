@@ -115,6 +115,8 @@ static void clean_end(struct recording *rec)
     struct piano__rec_header *h = &rec->header;
     uint64_t latest = h->start_mono_ns + rec_longest_ns(rec);
     h->ended_ns = rec_count(rec, h->ended_ns, latest, offsetof(struct piano__rec_header, ended_ns));
+    h->process_cpu_ns = rec_count(rec, h->process_cpu_ns, MOST_NS,
+                                  offsetof(struct piano__rec_header, process_cpu_ns));
     h->fired = rec_count(rec, h->fired, MOST_OFTEN, offsetof(struct piano__rec_header, fired));
     if (h->ended_ns < h->start_mono_ns)
         h->ended_ns = 0;

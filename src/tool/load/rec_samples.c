@@ -129,12 +129,6 @@ struct groups {
     struct map of; /* by tid */
 };
 
-static int compare_groups(const void *a, const void *b)
-{
-    const struct group *x = a, *y = b;
-    return ORDER(x->tid, y->tid);
-}
-
 /* The group of TID, new if there is none; NULL: out of memory. */
 static struct group *group_of(struct groups *g, uint32_t tid)
 {
@@ -165,7 +159,7 @@ static int count_groups(struct groups *g, const struct recording *rec)
 static int place_groups(struct groups *g)
 {
     size_t at = 0;
-    qsort(g->list, g->count, sizeof(*g->list), compare_groups);
+    qsort(g->list, g->count, sizeof(*g->list), order_u32);
     map_release(&g->of);
     for (uint32_t i = 0; i < g->count; i++) {
         g->list[i].at = at;
@@ -185,10 +179,10 @@ static void sort_group(struct recording_sample *list, size_t count)
         }
 }
 
-static int sort_samples(struct recording *rec)
+int rec_sort_samples(struct recording *rec)
 {
     struct groups g = {.list = NULL};
-    struct recording_sample *sorted = calloc(rec->sample_count, sizeof(*sorted));
+    struct recording_sample *sorted = calloc(rec->sample_count + 1, sizeof(*sorted));
     int err = sorted ? count_groups(&g, rec) : -ENOMEM;
     err = err ? err : place_groups(&g);
     struct group *last = g.list;
@@ -214,22 +208,15 @@ int rec_read_samples(struct rec_reader *r)
                        take_sample, NULL);
     if (err && err != -E2BIG)
         return err;
-    return rec->sample_count ? sort_samples(rec) : 0;
+    return rec->sample_count ? rec_sort_samples(rec) : 0;
 }
 
 /* Returns the first sample that is not before (TID, AT_NS). */
 static size_t bound(const struct recording *rec, uint64_t tid, uint64_t at_ns)
 {
-    size_t low = 0, high = rec->sample_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct recording_sample *s = &rec->samples[mid];
-        if (s->tid < tid || (s->tid == tid && s->at_ns < at_ns))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, rec->sample_count,
+                       rec->samples[at].tid < tid ||
+                           (rec->samples[at].tid == tid && rec->samples[at].at_ns < at_ns));
 }
 
 size_t recording_samples_of(const struct recording *rec, uint32_t tid, uint64_t at_ns, size_t *end)

@@ -55,19 +55,18 @@ static int compare_modules(const void *a, const void *b)
     return ORDER(x->start, y->start) ?: ORDER(x->since, y->since);
 }
 
+void rec_sort_modules(struct recording *rec)
+{
+    if (rec->module_count)
+        qsort(rec->modules, rec->module_count, sizeof(*rec->modules), compare_modules);
+}
+
 /* Returns the first module that is not before START and, of equal ones, SINCE. */
 static size_t module_bound(const struct recording *rec, uint64_t start, uint64_t since)
 {
-    size_t low = 0, high = rec->module_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct recording_module *m = &rec->modules[mid];
-        if (m->start < start || (m->start == start && m->since < since))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, rec->module_count,
+                       rec->modules[at].start < start ||
+                           (rec->modules[at].start == start && rec->modules[at].since < since));
 }
 
 /* Generations of the tool, which observes several processes, begin where those of the program end:
@@ -85,11 +84,12 @@ const struct recording_module *recording_module_of(const struct recording *rec, 
     for (int tries = 0; at > 0 && tries < MODULE_TRIES; tries++) {
         uint64_t start = rec->modules[at - 1].start;
         size_t first = module_bound(rec, start, 0);
-        size_t behind = generation < UINT32_MAX ? module_bound(rec, start, generation + 1) : at;
+        size_t behind = module_bound(rec, start, generation + 1);
         const struct recording_module *m = behind > first ? &rec->modules[behind - 1] : NULL;
-        bool by_tool = m && m->since >= PIANO_TOOL_STACK;
-        if (m && pc < m->end && (generation < m->until || m->until == UINT32_MAX) &&
-            by_tool == (generation >= PIANO_TOOL_STACK))
+        bool by_tool = m && (uint32_t)m->since >= PIANO_TOOL_STACK;
+        if (m && pc < m->end && (generation < m->until || (uint32_t)m->until == UINT32_MAX) &&
+            m->since >> 32 == generation >> 32 &&
+            by_tool == ((uint32_t)generation >= PIANO_TOOL_STACK))
             return m;
         at = first;
     }
@@ -154,7 +154,8 @@ static int take_stack(struct rec_reader *r, void *known, const char *record, uin
     }
     struct recording_stack new = {.flags = s.flags,
                                   .depth = s.depth,
-                                  .generation = s.generation,
+                                  .generation =
+                                      s.generation < UINT32_MAX ? s.generation : UINT32_MAX,
                                   .pcs = (const uint64_t *)(const void *)(record + sizeof(s))};
     return add_stack(r, known, &new, s.id);
 }
@@ -167,14 +168,7 @@ static int compare_ids(const void *a, const void *b)
 
 uint32_t rec_stack_of(const struct rec_reader *r, uint32_t id)
 {
-    size_t low = 0, high = r->id_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->ids[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, r->id_count, r->ids[at].id < id);
     return low < r->id_count && r->ids[low].id == id ? r->ids[low].stack : 0;
 }
 
@@ -196,7 +190,6 @@ int rec_read_stacks(struct rec_reader *r)
     map_release(&known);
     if (r->id_count)
         qsort(r->ids, r->id_count, sizeof(*r->ids), compare_ids);
-    if (rec->module_count)
-        qsort(rec->modules, rec->module_count, sizeof(*rec->modules), compare_modules);
+    rec_sort_modules(rec);
     return err;
 }

@@ -26,6 +26,7 @@ struct module {
 struct address {
     uint64_t address;
     uint32_t module, count;
+    uint32_t texts;                           /* what the numbers of its texts are increased by */
     const struct piano__symbol_frame *frames; /* in the mapped file */
 };
 
@@ -131,7 +132,7 @@ static int take_address(struct rec_reader *r, struct recording_symbols *s, const
     if (VEC_ROOM(s->list, s->count, s->cap) != 0)
         return -ENOMEM;
     s->list[s->count++] =
-        (struct address){a.address, a.module, a.count, (const void *)(record + sizeof(a))};
+        (struct address){a.address, a.module, a.count, 0, (const void *)(record + sizeof(a))};
     return 0;
 }
 
@@ -210,6 +211,16 @@ static int compare_jits(const void *a, const void *b)
     return compare_jit_places(x, y) ?: ORDER(x->order, y->order);
 }
 
+static void sort_all(struct recording_symbols *s)
+{
+    if (s->text_count)
+        qsort(s->texts, s->text_count, sizeof(*s->texts), compare_texts);
+    if (s->count)
+        qsort(s->list, s->count, sizeof(*s->list), compare_addresses);
+    if (s->jit_count)
+        qsort(s->jits, s->jit_count, sizeof(*s->jits), compare_jits);
+}
+
 static size_t room_needed(const struct rec_reader *r)
 {
     size_t sum = 0;
@@ -233,12 +244,95 @@ int rec_read_symbols(struct rec_reader *r)
     int err =
         rec_each(r, PIANO_CHUNK_SYMBOLS, sizeof(struct piano__symbol_text),
                  "a stored name that cannot be read: the rest of its chunk is left out", take, s);
-    if (s->text_count)
-        qsort(s->texts, s->text_count, sizeof(*s->texts), compare_texts);
-    if (s->count)
-        qsort(s->list, s->count, sizeof(*s->list), compare_addresses);
-    if (s->jit_count)
-        qsort(s->jits, s->jit_count, sizeof(*s->jits), compare_jits);
+    sort_all(s);
+    return err;
+}
+
+/* ---- of another process ---- */
+
+static int add_texts(struct recording_symbols *to, const struct recording_symbols *from,
+                     uint32_t texts)
+{
+    for (size_t i = 0; i < from->text_count; i++) {
+        if (from->texts[i].id > UINT32_MAX - texts)
+            break;
+        if (VEC_ROOM(to->texts, to->text_count, to->text_cap) != 0)
+            return -ENOMEM;
+        to->texts[to->text_count++] = (struct text){from->texts[i].id + texts, from->texts[i].text};
+    }
+    return 0;
+}
+
+/* The number in TO of module NUMBER of FROM, new if it is not there yet; 0: out of memory. */
+static uint32_t module_in(struct recording_symbols *to, const struct recording_symbols *from,
+                          uint32_t number)
+{
+    const struct module *m = NULL;
+    for (size_t i = 0; i < from->module_count && !m; i++)
+        m = from->modules[i].id == number ? &from->modules[i] : NULL;
+    if (!m)
+        return UINT32_MAX; /* there is no such module */
+    uint32_t found = recording_symbol_module(to, m->path, m->build_id, m->build_id_len), last = 0;
+    for (size_t i = 0; i < to->module_count; i++)
+        last = to->modules[i].id > last ? to->modules[i].id : last;
+    if (found || last >= UINT32_MAX - 1)
+        return found ? found : UINT32_MAX;
+    if (VEC_ROOM(to->modules, to->module_count, to->module_cap) != 0)
+        return 0;
+    struct module *new = &to->modules[to->module_count++];
+    *new = *m;
+    return new->id = last + 1;
+}
+
+/* The addresses of a module are consecutive. */
+static int add_addresses(struct recording_symbols *to, const struct recording_symbols *from,
+                         uint32_t texts)
+{
+    uint32_t module = 0, known = 0;
+    for (size_t i = 0; i < from->count; i++) {
+        struct address a = from->list[i];
+        if (a.module != known)
+            module = module_in(to, from, a.module);
+        known = a.module;
+        if (known != 0 && module == 0)
+            return -ENOMEM;
+        a.module = known ? module : 0; /* 0: the kernel */
+        a.texts = texts;
+        if (VEC_ROOM(to->list, to->count, to->cap) != 0)
+            return -ENOMEM;
+        to->list[to->count++] = a;
+    }
+    return 0;
+}
+
+static int add_jits(struct recording_symbols *to, const struct recording_symbols *from,
+                    uint32_t texts)
+{
+    for (size_t i = 0; i < from->jit_count; i++) {
+        struct jit j = from->jits[i];
+        j.function += texts;
+        j.file += j.file ? texts : 0;
+        j.order = to->jit_count;
+        if (VEC_ROOM(to->jits, to->jit_count, to->jit_cap) != 0)
+            return -ENOMEM;
+        to->jits[to->jit_count++] = j;
+    }
+    return 0;
+}
+
+int rec_add_symbols(struct recording *rec, const struct recording *from)
+{
+    if (!from->symbols)
+        return 0;
+    if (!rec->symbols)
+        rec->symbols = calloc(1, sizeof(*rec->symbols));
+    struct recording_symbols *to = rec->symbols;
+    if (!to)
+        return -ENOMEM;
+    uint32_t texts = to->text_count ? to->texts[to->text_count - 1].id : 0;
+    int err = add_texts(to, from->symbols, texts) ?: add_addresses(to, from->symbols, texts);
+    err = err ?: add_jits(to, from->symbols, texts);
+    sort_all(to);
     return err;
 }
 
@@ -268,33 +362,20 @@ uint32_t recording_symbol_module(const struct recording_symbols *s, const char *
 }
 
 size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t module, uint64_t address,
-                               const struct piano__symbol_frame **frames)
+                               const struct piano__symbol_frame **frames, uint32_t *texts)
 {
     const struct address key = {.module = module, .address = address};
-    size_t low = 0, high = s->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare_places(&s->list[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, s->count, compare_places(&s->list[at], &key) < 0);
     if (low == s->count || compare_places(&s->list[low], &key) != 0)
         return 0;
     *frames = s->list[low].frames;
+    *texts = s->list[low].texts;
     return s->list[low].count;
 }
 
 const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id)
 {
-    size_t low = 0, high = s->text_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (s->texts[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, s->text_count, s->texts[at].id < id);
     return low < s->text_count && s->texts[low].id == id ? s->texts[low].text : NULL;
 }
 
@@ -313,14 +394,8 @@ bool recording_symbol_jit(const struct recording_symbols *s, uint32_t pid, uint6
                           uint64_t at_ns, struct recording_jit *found)
 {
     const struct jit key = {.pid = pid, .address = address};
-    size_t low = 0, high = s ? s->jit_count : 0, count = high;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (compare_jit_places(&s->jits[mid], &key) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t count = s ? s->jit_count : 0;
+    size_t low = ORDER_BOUND(at, count, compare_jit_places(&s->jits[at], &key) < 0);
     while (low < count && compare_jit_places(&s->jits[low], &key) == 0 &&
            !holds_at(&s->jits[low], at_ns))
         low++;

@@ -66,7 +66,7 @@ static int compare_threads(const void *a, const void *b)
 }
 
 /* A record without a name does not remove an earlier one. */
-static int sort_threads(struct recording *rec)
+int rec_sort_threads(struct recording *rec)
 {
     struct ranked_thread *list = calloc(rec->thread_count + 1, sizeof(*list));
     size_t kept = 0;
@@ -131,32 +131,18 @@ int rec_read_threads(struct rec_reader *r)
                        "a name that cannot be read: the rest of its chunk is left out", take_name,
                        NULL);
     if (err == 0)
-        err = sort_threads(r->rec);
+        err = rec_sort_threads(r->rec);
     return err ? err : sort_names(r->rec);
 }
 
 const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid)
 {
-    size_t low = 0, high = rec->thread_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (rec->threads[mid].tid < tid)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, rec->thread_count, rec->threads[at].tid < tid);
     return low < rec->thread_count && rec->threads[low].tid == tid ? &rec->threads[low] : NULL;
 }
 
 const char *recording_name_of(const struct recording *rec, uint64_t id)
 {
-    size_t low = 0, high = rec->name_count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (rec->names[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, rec->name_count, rec->names[at].id < id);
     return low < rec->name_count && rec->names[low].id == id ? rec->names[low].text : NULL;
 }

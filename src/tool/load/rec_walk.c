@@ -16,12 +16,19 @@ struct cursor {
 };
 
 struct recording_walk {
+    const struct recording *rec;
     const struct recording_events *events;
     uint64_t until_ns; /* the recording was ended then; 0: it was not */
     struct cursor *cursors;
     struct cursor **heap; /* the earliest first */
     size_t count;
 };
+
+static const struct recording_clock *clock_of(const struct recording *rec, uint32_t track)
+{
+    uint32_t part = rec->events.tracks[track].part;
+    return part ? &rec->parts[part - 1].rec.events.clock : &rec->events.clock;
+}
 
 /* Reads the next event of C; false at the end. Time never goes back, even if the file says so. */
 static bool advance(const struct recording_walk *w, struct cursor *c)
@@ -45,7 +52,7 @@ static bool advance(const struct recording_walk *w, struct cursor *c)
         c->ticks += c->next.ticks;
         if (c->next.event.code == PIANO_EVENT_THREAD)
             continue;
-        uint64_t ns = recording_time(&w->events->clock, c->ticks, &c->pair);
+        uint64_t ns = recording_time(clock_of(w->rec, c->track), c->ticks, &c->pair);
         c->ns = ns > c->ns ? ns : c->ns;
         return w->until_ns == 0 || ns <= w->until_ns;
     }
@@ -82,7 +89,7 @@ struct recording_walk *recording_walk_new(const struct recording *rec)
         free(heap);
         return NULL;
     }
-    *w = (struct recording_walk){events, rec->header.ended_ns, cursors, heap, 0};
+    *w = (struct recording_walk){rec, events, rec->header.ended_ns, cursors, heap, 0};
     for (uint32_t i = 0; i < events->track_count; i++) {
         const struct recording_track *t = &events->tracks[i];
         size_t end = t->first + t->segments, definitions = end - t->definitions;
@@ -99,6 +106,48 @@ struct recording_walk *recording_walk_new(const struct recording *rec)
     return w;
 }
 
+/* Gives the names, tasks and queues of another process their numbers in the joined recording. */
+static void renumber(struct recording_event *e, uint32_t part, uint64_t names)
+{
+    const uint64_t ids = (uint64_t)part << REC_ID_SHIFT;
+    switch (e->code) {
+    case PIANO_EVENT_WORKER_START:
+        e->worker_start.name += e->worker_start.name ? names : 0;
+        break;
+    case PIANO_EVENT_TASK_SPAWN:
+        e->task_spawn.task += ids;
+        e->task_spawn.name += e->task_spawn.name ? names : 0;
+        e->task_spawn.place += e->task_spawn.place ? names : 0;
+        break;
+    case PIANO_EVENT_TASK_END:
+        e->task_end.task += ids;
+        break;
+    case PIANO_EVENT_POLL_BEGIN:
+        e->poll_begin.task += ids;
+        e->poll_begin.name += e->poll_begin.name ? names : 0;
+        break;
+    case PIANO_EVENT_WAKE:
+        e->wake.task += ids;
+        break;
+    case PIANO_EVENT_QUEUE:
+        e->queue.queue += ids;
+        break;
+    case PIANO_EVENT_MARK:
+        e->mark.name += e->mark.name ? names : 0;
+        break;
+    case PIANO_EVENT_VALUE:
+        e->value.name += e->value.name ? names : 0;
+        break;
+    case PIANO_EVENT_THREAD:
+    case PIANO_EVENT_WORKER_STOP:
+    case PIANO_EVENT_POLL_END:
+    case PIANO_EVENT_PARK:
+    case PIANO_EVENT_UNPARK:
+    case PIANO_EVENT_UNKNOWN:
+        break;
+    }
+}
+
 bool recording_walk_next(struct recording_walk *w, struct recording_event *e)
 {
     if (w->count == 0)
@@ -109,6 +158,9 @@ bool recording_walk_next(struct recording_walk *w, struct recording_event *e)
     e->track = c->track;
     e->after_gap = c->gap;
     c->gap = false;
+    uint32_t part = w->events->tracks[c->track].part;
+    if (part)
+        renumber(e, part, w->rec->parts[part - 1].names);
     if (!advance(w, c))
         w->heap[0] = w->heap[--w->count];
     if (w->count > 1)

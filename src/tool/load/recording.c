@@ -17,9 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tool/load/rec.h"
@@ -119,7 +116,7 @@ bool recording_is(const char *path)
     return is || recording_named(path);
 }
 
-static int fail(struct run_error *e, int err, const char *path, const char *what)
+int rec_fail(struct run_error *e, int err, const char *path, const char *what)
 {
     char safe[300];
     snprintf(e->text, sizeof(e->text), "%s: %s", say_safe(safe, sizeof(safe), path), what);
@@ -132,19 +129,19 @@ static int fail_at(struct run_error *e, const char *path, uint64_t at, const cha
 {
     char text[200];
     snprintf(text, sizeof(text), "byte %llu: %s", (unsigned long long)at, what);
-    return fail(e, -EINVAL, path, text);
+    return rec_fail(e, -EINVAL, path, text);
 }
 
 static int map_file(struct recording *rec, const char *path, struct stat *st, struct run_error *e)
 {
     int fd = file_open(path, O_RDONLY);
     if (fd < 0)
-        return fail(e, fd, path, fd == -EINVAL ? "is not a regular file" : strerror(-fd));
-    int err = fstat(fd, st) != 0 ? fail(e, -errno, path, strerror(errno)) : 0;
+        return rec_fail(e, fd, path, fd == -EINVAL ? "is not a regular file" : strerror(-fd));
+    int err = fstat(fd, st) != 0 ? rec_fail(e, -errno, path, strerror(errno)) : 0;
     if (err == 0 && st->st_size > 0) {
         void *map = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (map == MAP_FAILED) {
-            err = fail(e, -errno, path, strerror(errno));
+            err = rec_fail(e, -errno, path, strerror(errno));
         } else {
             rec->map = map;
             rec->map_len = (size_t)st->st_size;
@@ -187,89 +184,7 @@ static int check_header(struct recording *rec, const char *path, struct run_erro
     return 0;
 }
 
-/* ---- how the program ended ---- */
-
-/* Returns whether process PID has the file of ST mapped. */
-static bool has_mapped(uint32_t pid, const struct stat *st)
-{
-    char path[64], inode[64];
-    snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-    snprintf(inode, sizeof(inode), " %02x:%02x %llu ", major(st->st_dev), minor(st->st_dev),
-             (unsigned long long)st->st_ino);
-    FILE *maps = pid ? fopen(path, "re") : NULL;
-    char *line = NULL;
-    size_t cap = 0;
-    bool found = false;
-    while (maps && !found && getline(&line, &cap, maps) > 0)
-        found = strstr(line, inode) != NULL;
-    free(line);
-    if (maps)
-        fclose(maps);
-    return found;
-}
-
-static void find_end(struct recording *rec, const struct stat *st)
-{
-    const struct piano__rec_header *h = &rec->header;
-    int status = (int)(h->exit_status - 1);
-    rec->status = -1;
-    if (h->exit_status > 0 && WIFSIGNALED(status)) {
-        rec->end = RECORDING_KILLED;
-        rec->status = WTERMSIG(status);
-    } else if (h->exit_status > 0) {
-        rec->end = RECORDING_EXITED;
-        rec->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    } else if (h->state == PIANO_REC_ENDED) {
-        rec->end = RECORDING_EXITED;
-    } else {
-        bool is_written = has_mapped(h->pid, st) || rec_is_held(rec->path);
-        rec->end = is_written ? RECORDING_RUNNING : RECORDING_UNKNOWN;
-    }
-}
-
-static void find_duration(struct recording *rec)
-{
-    const struct piano__rec_header *h = &rec->header;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t last = h->peak_ns;
-    for (size_t i = 0; i < rec->stack_count; i++)
-        last = rec->stacks[i].sum.newest_ns > last ? rec->stacks[i].sum.newest_ns : last;
-    for (size_t i = 0; i < rec->snapshot_count; i++)
-        last = rec->snapshots[i].at_ns > last ? rec->snapshots[i].at_ns : last;
-    last = rec->end_ns > last ? rec->end_ns : last; /* so far the newest of all samples */
-    last = rec->events.last_ns > last ? rec->events.last_ns : last;
-    last = h->trace.end_mono_ns > last ? h->trace.end_mono_ns : last;
-    rec->duration_atleast = false;
-    if (h->end_mono_ns > 0) {
-        last = h->end_mono_ns;
-    } else if (rec->end == RECORDING_RUNNING) {
-        last = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    } else {
-        rec->duration_atleast = true;
-    }
-    if (h->ended_ns > 0 && h->ended_ns < last) {
-        last = h->ended_ns;
-        rec->duration_atleast = false;
-    }
-    bool sane = last >= h->start_mono_ns && last - h->start_mono_ns < INT64_MAX;
-    rec->end_ns = sane ? last : h->start_mono_ns;
-    rec->duration_ns = sane ? (int64_t)(last - h->start_mono_ns) : -1;
-}
-
-/* Returns whether it belongs neither to the reader nor, if that is root, to the owner of its
- * directory. */
-static bool is_foreign(const char *path, const struct stat *st)
-{
-    struct stat dir;
-    if (geteuid() != 0)
-        return st->st_uid != geteuid();
-    const char *slash = strrchr(path, '/');
-    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
-    free(parent);
-    return foreign;
-}
+/* ---- opening ---- */
 
 int recording_peek(struct recording *rec, const char *path, struct run_error *error)
 {
@@ -281,12 +196,12 @@ int recording_peek(struct recording *rec, const char *path, struct run_error *er
         err = check_header(rec, path, error);
     if (err == 0) {
         rec_clean_header(rec);
-        find_end(rec, &st);
-        rec->foreign = is_foreign(path, &st);
-        find_duration(rec);
+        rec_find_end(rec, &st);
+        rec->foreign = file_is_of_other(path, &st);
+        rec_find_duration(rec);
     } else {
         if (err == -ENOMEM)
-            fail(error, err, path, "not enough memory to read it");
+            rec_fail(error, err, path, "not enough memory to read it");
         recording_unload(rec);
     }
     return err;
@@ -429,18 +344,11 @@ static int read_chunks(struct recording *rec, stage *const *stages, size_t count
     return err;
 }
 
-static int read_rest(struct recording *rec, stage *const *stages, size_t count,
-                     struct run_error *error)
+int rec_finish(struct recording *rec, struct run_error *error)
 {
-    int err = read_chunks(rec, stages, count);
-    if (err) {
-        fail(error, err, rec->path, strerror(-err));
-        recording_unload(rec);
-        return err;
-    }
-    find_duration(rec);
-    err = range_resolve(&rec->range, &rec->asked, rec->header.start_mono_ns, rec->end_ns, rec->path,
-                        error);
+    rec_find_duration(rec);
+    int err = range_resolve(&rec->range, &rec->asked, rec->header.start_mono_ns, rec->end_ns,
+                            rec->path, error);
     if (err) {
         recording_unload(rec);
         return err;
@@ -449,12 +357,38 @@ static int read_rest(struct recording *rec, stage *const *stages, size_t count,
     return 0;
 }
 
-int recording_read(struct recording *rec, struct run_error *error)
+static int read_rest(struct recording *rec, stage *const *stages, size_t count,
+                     struct run_error *error)
+{
+    int err = read_chunks(rec, stages, count);
+    if (err) {
+        rec_fail(error, err, rec->path, strerror(-err));
+        recording_unload(rec);
+        return err;
+    }
+    return rec_finish(rec, error);
+}
+
+int rec_read_all(struct recording *rec)
 {
     static stage *const all[] = {rec_read_stacks,  rec_read_tables, rec_read_snapshots,
                                  rec_read_threads, rec_read_python, rec_read_symbols,
                                  rec_read_samples, rec_read_events};
-    return read_rest(rec, all, sizeof(all) / sizeof(*all), error);
+    return read_chunks(rec, all, sizeof(all) / sizeof(*all));
+}
+
+int recording_read(struct recording *rec, struct run_error *error)
+{
+    int err = rec_read_all(rec);
+    if (err)
+        rec_fail(error, err, rec->path, strerror(-err));
+    else if (rec->family)
+        err = rec_join_family(rec, error);
+    if (err) {
+        recording_unload(rec);
+        return err;
+    }
+    return rec_finish(rec, error);
 }
 
 int recording_read_new(struct recording *rec, struct recording_seen *seen, struct run_error *error)
@@ -504,6 +438,7 @@ void recording_unload(struct recording *rec)
     free(rec->events.tracks);
     free(rec->events.segments);
     free(rec->events.clock.pairs);
+    rec_free_parts(rec);
     free(rec->path);
     if (rec->map)
         munmap((void *)(uintptr_t)rec->map, rec->map_len);

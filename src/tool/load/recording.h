@@ -16,7 +16,7 @@
 struct recording_module {
     char *path;
     uint64_t start, end, bias;
-    uint32_t since, until;
+    uint64_t since, until; /* generations; the upper 32 bits: number of the part */
     uint8_t build_id[32];
     size_t build_id_len;
 };
@@ -46,8 +46,8 @@ struct recording_sum {
 struct recording_stack {
     uint32_t flags;
     uint32_t depth;
-    uint64_t generation;
-    const uint64_t *pcs; /* innermost first; in the mapped file */
+    uint64_t generation; /* the upper 32 bits: number of the part */
+    const uint64_t *pcs; /* innermost first; in the mapped file, or in `copies` of a part */
     uint64_t last_ns;    /* of its newest heap sample; 0: none */
     struct recording_sum sum;
 };
@@ -124,6 +124,7 @@ struct recording_block {
 /* The events of one thread. */
 struct recording_track {
     uint32_t tid;
+    uint32_t part;        /* the file that has them; see struct recording_part */
     uint32_t segments;    /* how many, from `first` */
     uint32_t definitions; /* the last of them: definitions, in order of time for themselves */
     size_t first;
@@ -167,6 +168,28 @@ struct recording_events {
     uint64_t first_ns, last_ns;
     uint64_t complete_ns; /* later events are all there; 0: all; UINT64_MAX: unknown */
 };
+
+/* A process of a recording of several (load/family.h). */
+struct recording_process {
+    uint32_t pid, parent;
+    char *name;          /* not yet safe to show */
+    char *program;       /* path */
+    uint64_t start_ns;   /* CLOCK_MONOTONIC */
+    uint64_t end_ns;     /* last known time */
+    int64_t duration_ns; /* -1: unknown */
+    bool duration_atleast;
+    enum recording_end end;
+    int status;
+    uint64_t kernel_ns; /* CPU time as the kernel counts it; 0: unknown */
+    bool has_heap, has_events;
+    double live_bytes, allocated_bytes, peak_bytes;
+    uint64_t events;
+    uint64_t sampled_ns; /* CPU time of its samples */
+};
+
+/* A further file of a recording of several processes: part 1, 2, ... Part 0 is the recording
+ * itself. */
+struct recording_part;
 
 /* What was read of a recording before, so that only new samples are read. Start with zeros. */
 struct recording_seen {
@@ -248,6 +271,16 @@ struct recording {
     size_t id_count;
     struct rec_copy *copies;     /* of chunks, if the program is running */
     struct recording_seen *seen; /* NULL: everything is read */
+
+    /* Several processes; NULL and 0 for a recording that was opened alone. */
+    struct family *family;
+    struct recording_part *parts;
+    size_t part_count;
+    struct recording_process *processes; /* those with a file, by start */
+    size_t process_count;
+    size_t leader;           /* the one that did most, not the shell that started it */
+    size_t heap_processes;   /* of these with figures of their heap */
+    size_t unread_processes; /* their files could not be read */
 };
 
 /* Returns whether PATH holds a recording or is at least named like one. */
@@ -276,6 +309,20 @@ int recording_load(struct recording *rec, const char *path, struct run_error *er
 int recording_load_addresses(struct recording *rec, const char *path, struct run_error *error);
 void recording_unload(struct recording *rec);
 
+/* Whether the figures of the heap are those of one process. The peak of several is not known, because
+ * each had its own at another time; nor is their growth, which needs snapshots of one moment. */
+bool recording_is_one_heap(const struct recording *rec);
+/* The process PID among `processes`, or NULL. */
+const struct recording_process *recording_process_of(const struct recording *rec, uint32_t pid);
+/* The process that did most, if there are several; or NULL. */
+const struct recording_process *recording_leader(const struct recording *rec);
+/* The process that wrote the events of TRACK, or NULL if the recording was opened alone. */
+const struct recording_process *recording_track_process(const struct recording *rec,
+                                                        uint32_t track);
+/* Numbers that programs choose, of tasks and queues, have the part in their upper bits, so that two
+ * processes do not share one. Returns the number that the program chose. */
+uint64_t recording_own_id(const struct recording *rec, uint64_t id);
+
 /* The thread TID, or NULL. */
 const struct recording_thread *recording_thread_of(const struct recording *rec, uint32_t tid);
 /* Returns the text of name ID; NULL if there is no name or it is not in the file. */
@@ -289,9 +336,10 @@ const struct recording_code *recording_code_of(const struct recording *rec, uint
 uint32_t recording_symbol_module(const struct recording_symbols *s, const char *path,
                                  const uint8_t *build_id, size_t len);
 /* Returns the number of frames at file address ADDRESS of MODULE (0: the kernel, by memory
- * address); 0 if none are stored. The frames are in the mapped file. */
+ * address); 0 if none are stored. The frames are in the mapped file; the numbers of their texts
+ * count from *TEXTS. */
 size_t recording_symbol_frames(const struct recording_symbols *s, uint32_t module, uint64_t address,
-                               const struct piano__symbol_frame **frames);
+                               const struct piano__symbol_frame **frames, uint32_t *texts);
 /* Returns text ID, or NULL. It is valid as long as the recording. */
 const char *recording_symbol_text(const struct recording_symbols *s, uint32_t id);
 

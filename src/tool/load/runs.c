@@ -12,9 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tool/load/family_name.h"
 #include "tool/load/foreign.h"
 #include "tool/load/recording.h"
 #include "tool/load/tags.h"
+#include "tool/util/map.h"
 #include "tool/util/nearest.h"
 #include "tool/util/order.h"
 #include "tool/util/owner.h"
@@ -126,6 +128,51 @@ int runs_list(struct runs *runs, const char *dir)
         qsort(runs->entries, runs->count, sizeof(*runs->entries), compare);
     drop_doubles(runs);
     return err;
+}
+
+/* The entry of the recording that the process of PATH belongs to; NULL: none. */
+static struct runs_entry *main_of(struct runs *runs, const struct map *of, const char *path)
+{
+    size_t len = strlen(path);
+    uint32_t pid, at = MAP_NONE;
+    unsigned image;
+    while (len > 0 && path[len - 1] >= '0' && path[len - 1] <= '9')
+        len--;
+    char *base = len > 1 ? strndup(path, len - 1) : NULL;
+    if (base && family_parse(path, base, &pid, &image) && image == 1)
+        at = map_find(of, map_hash(base, len - 1));
+    bool is_it =
+        at != MAP_NONE && runs->entries[at].path && strcmp(runs->entries[at].path, base) == 0;
+    free(base);
+    return is_it ? &runs->entries[at] : NULL;
+}
+
+void runs_fold(struct runs *runs)
+{
+    struct map of = {.slots = NULL};
+    size_t kept = 0;
+    for (uint32_t i = 0; i < runs->count; i++) {
+        const struct runs_entry *e = &runs->entries[i];
+        uint64_t key = map_hash(e->path, strlen(e->path));
+        if (e->recording && map_find(&of, key) == MAP_NONE)
+            (void)map_put(&of, key, i); /* without memory, it is listed on its own */
+    }
+    for (size_t i = 0; i < runs->count; i++) {
+        struct runs_entry *e = &runs->entries[i];
+        struct runs_entry *main = e->further ? main_of(runs, &of, e->path) : NULL;
+        if (!main)
+            continue;
+        main->bytes += e->bytes;
+        main->more++;
+        free(e->path);
+        free(e->stem);
+        e->path = NULL;
+    }
+    for (size_t i = 0; i < runs->count; i++)
+        if (runs->entries[i].path)
+            runs->entries[kept++] = runs->entries[i];
+    runs->count = kept;
+    map_release(&of);
 }
 
 void runs_release(struct runs *runs)

@@ -15,6 +15,7 @@ struct runs_entry {
     uint64_t bytes;
     bool recording; /* not a run of an instrumented program */
     bool further;   /* of another process, or a later program of the same one */
+    size_t more;    /* files of further processes that `runs_fold` has joined to it */
 };
 
 enum runs_kind { RUNS_ANY, RUNS_SPANS, RUNS_RECORDING };
@@ -27,6 +28,9 @@ struct runs {
 
 /* Reads DIR (NULL: the project's); a missing directory has no runs. 0 or negative errno. */
 int runs_list(struct runs *runs, const char *dir);
+/* Joins the entries of further processes (FILE-PID) to that of their recording (FILE), if it is
+ * there. */
+void runs_fold(struct runs *runs);
 void runs_release(struct runs *runs);
 /* Describes an error ERR of `runs_list`, and what to try. */
 void runs_fail(const struct runs *runs, int err, struct run_error *error);

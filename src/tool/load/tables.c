@@ -139,17 +139,6 @@ static int read_places(struct reader *r, struct json *j, size_t first_id)
     return more;
 }
 
-static int read_text(struct json *j, char **out)
-{
-    struct json_text text;
-    int err = json_string(j, &text);
-    if (err)
-        return err;
-    free(*out);
-    *out = json_unescape(text);
-    return *out ? 0 : -ENOMEM;
-}
-
 static int read_version(struct json *j)
 {
     int64_t version = 0;
@@ -175,7 +164,7 @@ static int header_key(struct reader *r, struct json *j, struct json_text key, co
         return json_skip(j);
     }
     if (json_is(key, "run_id"))
-        return read_text(j, &run->run_id);
+        return json_copy_string(j, &run->run_id);
     if (json_is(key, "timestamp_ms"))
         return json_int(j, &run->timestamp_ms);
     if (json_is(key, "pid"))
@@ -186,12 +175,12 @@ static int header_key(struct reader *r, struct json *j, struct json_text key, co
         return err ? err : clock_add(run, 0, mono_ns);
     }
     if (json_is(key, "program"))
-        return read_text(j, &run->program);
+        return json_copy_string(j, &run->program);
     if (json_is(key, "frame_fn"))
-        return read_text(j, &run->frame_fn);
+        return json_copy_string(j, &run->frame_fn);
     if (json_is(key, "clock")) {
         run->by_piano = true;
-        return read_text(j, &run->clock);
+        return json_copy_string(j, &run->clock);
     }
     return json_skip(j);
 }
@@ -272,7 +261,7 @@ static int control_key(struct reader *r, struct json *j, struct json_text key, s
     if (json_is(key, "tid"))
         return json_int(j, &t->tid);
     if (json_is(key, "name"))
-        return read_text(j, &t->name);
+        return json_copy_string(j, &t->name);
     if (json_is(key, "start_ns"))
         return json_int(j, &t->start_ns);
     if (json_is(key, "end_ns"))

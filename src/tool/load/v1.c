@@ -21,17 +21,6 @@ static int read_ms(struct json *j, int64_t *ns)
     return 0;
 }
 
-static int read_text(struct json *j, char **out)
-{
-    struct json_text text;
-    int err = json_string(j, &text);
-    if (err)
-        return err;
-    free(*out);
-    *out = json_unescape(text);
-    return *out ? 0 : -ENOMEM;
-}
-
 struct v1_fn {
     char *name, *place;
     struct tally sum;
@@ -42,9 +31,9 @@ struct v1_fn {
 static int fn_key(struct json *j, struct json_text key, struct v1_fn *f)
 {
     if (json_is(key, "name"))
-        return read_text(j, &f->name);
+        return json_copy_string(j, &f->name);
     if (json_is(key, "place"))
-        return read_text(j, &f->place);
+        return json_copy_string(j, &f->place);
     if (json_is(key, "calls"))
         return json_count(j, &f->sum.calls);
     if (json_is(key, "self_ms"))
@@ -112,11 +101,11 @@ static int run_key(struct run *run, struct json *j, struct json_text key, bool *
         return read_functions(run, j);
     }
     if (json_is(key, "run_id"))
-        return read_text(j, &run->run_id);
+        return json_copy_string(j, &run->run_id);
     if (json_is(key, "timestamp_ms"))
         return json_int(j, &run->timestamp_ms);
     if (json_is(key, "program"))
-        return read_text(j, &run->program);
+        return json_copy_string(j, &run->program);
     if (json_is(key, "pid"))
         return json_int(j, &run->pid);
     if (json_is(key, "wall_ns"))

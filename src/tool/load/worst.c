@@ -57,14 +57,7 @@ int worst_settle(struct run *run, const struct worst *worst)
     }
     size_t count = worst ? list_wanted(run, worst, list) : 0;
     for (size_t i = 0; i < run->frame_count && count; i++) {
-        size_t low = 0, high = count;
-        while (low < high) {
-            size_t mid = low + (high - low) / 2;
-            if (list[mid].at < run->frames[i].at)
-                low = mid + 1;
-            else
-                high = mid;
-        }
+        size_t low = ORDER_BOUND(item, count, list[item].at < run->frames[i].at);
         for (; low < count && list[low].at == run->frames[i].at; low++)
             run->fns[list[low].fn].worst_frame = (int64_t)i;
     }

@@ -74,9 +74,11 @@ int cpu_make(struct cpu *c, struct profile *p, struct run_error *error)
     *c = (struct cpu){.profile = p, .rec = &p->rec};
     int err = find_parts(c);
     say_progress("naming %zu stacks", c->rec->stack_count);
-    for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++)
-        if (c->rec->stacks[i].sum.cpu_samples || c->rec->stacks[i].sum.off_samples)
+    for (uint32_t i = 0; i < c->rec->stack_count && err == 0; i++) {
+        const struct recording_sum *sum = &c->rec->stacks[i].sum;
+        if (sum->cpu_samples || sum->off_samples || sum->preempted_ns)
             err = profile_name_stack(p, i);
+    }
     say_progress_done();
     if (err) {
         char safe[300];

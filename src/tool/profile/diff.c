@@ -22,7 +22,7 @@
 #include "tool/profile/functions.h"
 #include "tool/util/order.h"
 
-enum { WAITED_PART = 100 };
+enum { WAITED_PART = 100, REPEATED = 3 };
 
 /* One function of one run. */
 struct item {
@@ -138,13 +138,14 @@ static enum verdict test_frames(const struct diff *d, const struct diff_row *row
 static void add_item(struct diff_row *row, const struct diff *d, const struct item *item)
 {
     const struct tally *sum = item->sum;
+    bool repeated = d->sides[0].count >= REPEATED && d->sides[1].count >= REPEATED;
     int side = item->side;
     double runs = (double)d->sides[side].count;
     row->present[side] = true;
     row->sampled[side] |= item->sampled;
     row->residue[side] |= sum->self_ns < 0;
     row->wait[side] += (double)(sum->wait_ns - (d->without_runq ? sum->runq_ns : 0)) / runs;
-    row->half[side] += (double)estimates_change_half(sum, d->without_runq) / runs;
+    row->half[side] += (double)estimates_change_half(sum, d->without_runq, repeated) / runs;
     row->total[side] = sum->has_total && row->total[side] >= 0
                            ? row->total[side] + (double)sum->total_ns / runs
                            : -1;

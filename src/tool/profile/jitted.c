@@ -146,7 +146,8 @@ bool jitted_is(const struct recording_module *m, uint64_t pc, uint64_t generatio
 {
     /* Runtimes that map code twice, to write and to run it, map such files. */
     static const char *const nameless[] = {PIANO_NO_FILE, "/memfd:", "/dev/zero", "/dev/shm/"};
-    bool by_tool = generation >= PIANO_TOOL_STACK && generation < PIANO_CPU_STACK;
+    uint32_t own = (uint32_t)generation; /* without the part */
+    bool by_tool = own >= PIANO_TOOL_STACK && own < PIANO_CPU_STACK;
     for (size_t i = 0; m && i < sizeof(nameless) / sizeof(*nameless); i++)
         if (strncmp(m->path, nameless[i], strlen(nameless[i])) == 0)
             return true;

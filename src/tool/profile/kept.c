@@ -23,14 +23,16 @@ static size_t find_frames(void *symbols, uint32_t number, uint64_t addr,
                           struct symbol_frame *frames, size_t most)
 {
     const struct piano__symbol_frame *kept = NULL;
-    size_t count = recording_symbol_frames(symbols, number, addr, &kept);
+    uint32_t texts = 0;
+    size_t count = recording_symbol_frames(symbols, number, addr, &kept, &texts);
     if (count > most)
         return 0;
     for (size_t i = 0; i < count; i++) {
         const struct piano__symbol_frame f = kept[i];
+        const char *file = f.file ? recording_symbol_text(symbols, f.file + texts) : NULL;
         frames[i] =
-            (struct symbol_frame){.function = recording_symbol_text(symbols, f.function),
-                                  .file = f.file ? recording_symbol_text(symbols, f.file) : NULL,
+            (struct symbol_frame){.function = recording_symbol_text(symbols, f.function + texts),
+                                  .file = file,
                                   .line = f.line,
                                   .inlined = f.flags & PIANO_SYMBOL_INLINED};
         if (!frames[i].function)

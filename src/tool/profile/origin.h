@@ -1,5 +1,5 @@
-/* Whose code a frame is: the allocator's, a standard library's, somebody else's, or the user's
- * own. The site of a stack is the innermost frame of its highest origin. */
+/* Classifies the code of a frame: the allocator's, a standard library's, another package's, or the
+ * user's own. The site of a stack is the innermost frame of its highest origin. */
 #ifndef PIANO_TOOL_PROFILE_ORIGIN_H
 #define PIANO_TOOL_PROFILE_ORIGIN_H
 

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 enum { PROGRESS_EVERY = 1 << 20 };
 
@@ -31,14 +33,8 @@ static int push(struct polls *p, struct polls_track *t, const struct poll *poll)
         memmove(t->stack, t->stack + 1, (t->depth - 1) * sizeof(*t->stack));
         t->depth--;
     }
-    if (t->depth == t->stack_cap) {
-        size_t cap = t->stack_cap ? t->stack_cap * 2 : 4;
-        struct poll *more = realloc(t->stack, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        t->stack = more;
-        t->stack_cap = cap;
-    }
+    if (VEC_ROOM(t->stack, t->depth, t->stack_cap) != 0)
+        return -ENOMEM;
     t->stack[t->depth++] = *poll;
     return 0;
 }
@@ -95,6 +91,8 @@ static int finish_poll(struct polls *p, struct polls_track *t, struct poll *poll
     if (!range_has(&p->range, poll->begin_ns))
         return 0;
     t->polls++;
+    if (at_ns - poll->begin_ns > t->longest_ns)
+        t->longest_ns = at_ns - poll->begin_ns;
     if (poll->depth == 0)
         polls_time_add(&t->busy_time, &poll->time);
     if (p->listener && p->listener->poll)
@@ -251,14 +249,8 @@ static int worker_start(struct polls *p, struct polls_track *t, const struct rec
     t->worker_name = e->worker_start.name;
     if (same || p->worker_count == POLLS_MAX_SERIES)
         return 0;
-    if (p->worker_count == p->worker_cap) {
-        size_t cap = p->worker_cap ? p->worker_cap * 2 : 16;
-        struct polls_worker *more = realloc(p->workers, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        p->workers = more;
-        p->worker_cap = cap;
-    }
+    if (VEC_ROOM(p->workers, p->worker_count, p->worker_cap) != 0)
+        return -ENOMEM;
     p->workers[p->worker_count++] = (struct polls_worker){
         .worker = t->worker, .name = t->worker_name, .track = e->track, .from_ns = e->at_ns};
     return 0;
@@ -346,28 +338,36 @@ int polls_take(struct polls *p, const struct recording_event *e)
 /* Closes what was open when the recording ended. A thread in a poll is still there. A thread in
  * a turn of its loop may have ended without an exit record, so its turn ends at its last event
  * or sample. */
+static int finish_track(struct polls *p, uint32_t track)
+{
+    struct polls_track *t = &p->tracks[track];
+    const struct recording_process *process = recording_track_process(p->rec, track);
+    uint32_t pid = process ? process->pid : p->rec->header.pid;
+    uint64_t end = process && process->end_ns < p->end_ns ? process->end_ns : p->end_ns;
+    uint64_t last = t->tid == pid || t->last_ns > end ? end : t->last_ns;
+    int err = 0;
+    if (t->in_turn) {
+        t->turn.open = true;
+        last = t->parked ? end : last; /* it is waiting inside the turn */
+        if (last > t->turn.begin_ns)   /* else nothing is known of it */
+            err = finish_poll(p, t, &t->turn, last);
+    }
+    while (t->depth > 0 && err == 0) {
+        struct poll *poll = &t->stack[--t->depth];
+        poll->open = true;
+        err = finish_poll(p, t, poll, end > poll->begin_ns ? end : poll->begin_ns);
+    }
+    if (t->parked)
+        park_over(p, t, end > t->park_ns ? end : t->park_ns);
+    return err;
+}
+
 static int finish_tracks(struct polls *p)
 {
     int err = 0;
     polls_pass_edges(p, p->end_ns);
-    for (size_t i = 0; i < p->rec->events.track_count && err == 0; i++) {
-        struct polls_track *t = &p->tracks[i];
-        bool main_thread = t->tid == p->rec->header.pid;
-        uint64_t last = main_thread || t->last_ns > p->end_ns ? p->end_ns : t->last_ns;
-        if (t->in_turn) {
-            t->turn.open = true;
-            last = t->parked ? p->end_ns : last; /* it is waiting inside the turn */
-            if (last > t->turn.begin_ns)         /* else nothing is known of it */
-                err = finish_poll(p, t, &t->turn, last);
-        }
-        while (t->depth > 0 && err == 0) {
-            struct poll *poll = &t->stack[--t->depth];
-            poll->open = true;
-            err = finish_poll(p, t, poll, p->end_ns > poll->begin_ns ? p->end_ns : poll->begin_ns);
-        }
-        if (t->parked)
-            park_over(p, t, p->end_ns > t->park_ns ? p->end_ns : t->park_ns);
-    }
+    for (uint32_t i = 0; i < p->rec->events.track_count && err == 0; i++)
+        err = finish_track(p, i);
     for (size_t i = 0; i < p->series[POLLS_QUEUES].count; i++)
         polls_series_end(p, &p->series[POLLS_QUEUES].list[i]);
     polls_series_end(p, &p->alive);
@@ -377,9 +377,7 @@ static int finish_tracks(struct polls *p)
 static int compare_longest(const void *a, const void *b)
 {
     const struct poll *x = a, *y = b;
-    if (polls_duration(x) != polls_duration(y))
-        return polls_duration(x) > polls_duration(y) ? -1 : 1;
-    return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+    return ORDER(polls_duration(y), polls_duration(x)) ?: ORDER(x->begin_ns, y->begin_ns);
 }
 
 int polls_go(struct polls *p, const struct polls_listener *listener)

@@ -113,6 +113,7 @@ struct polls_track {
     uint64_t worker, worker_name;
     int loop; /* enum piano__park that its loop waits in; -1: no loop */
     uint64_t events, polls, busy_ns;
+    uint64_t longest_ns;         /* of its polls */
     struct polls_time busy_time; /* of polls that are not nested */
     uint64_t parks, parked_ns, park_max_ns;
     uint64_t parked_by[PIANO_PARKS];

@@ -7,6 +7,7 @@
 
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 
 const char *const polls_flag_names[] = {"long-polls",   "late-wakes",  "starved-worker",
                                         "queue-growth", "task-growth", "blocking",
@@ -18,14 +19,8 @@ static const double contention_from = 0.25; /* share waiting for a CPU */
 
 static struct polls_flag *add(struct polls_flags *f, enum polls_flag_kind kind)
 {
-    if (f->count == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 8;
-        struct polls_flag *more = realloc(f->list, cap * sizeof(*more));
-        if (!more)
-            return NULL;
-        f->list = more;
-        f->cap = cap;
-    }
+    if (VEC_ROOM(f->list, f->count, f->cap) != 0)
+        return NULL;
     f->list[f->count] = (struct polls_flag){.kind = kind};
     return &f->list[f->count++];
 }
@@ -138,9 +133,9 @@ static int flag_queues(struct polls_flags *f, const struct polls *p)
         snprintf(flag->text, sizeof(flag->text),
                  "queue %llu grows: %.1f deep in the first quarter, %.1f, %.1f, %.1f in the last; "
                  "%lld at the end, %lld at most",
-                 (unsigned long long)s->key, polls_series_mean(s, 0), polls_series_mean(s, 1),
-                 polls_series_mean(s, 2), polls_series_mean(s, 3), (long long)s->value,
-                 (long long)s->max);
+                 (unsigned long long)recording_own_id(p->rec, s->key), polls_series_mean(s, 0),
+                 polls_series_mean(s, 1), polls_series_mean(s, 2), polls_series_mean(s, 3),
+                 (long long)s->value, (long long)s->max);
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/util/buf.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/vec.h"
 
@@ -88,6 +89,17 @@ int64_t polls_duration(const struct poll *poll)
 
 /* ---- groups ---- */
 
+/* Of several processes: " in process 4711", unless the thread has that number. */
+static void put_process(char *text, size_t size, const struct polls *p, uint32_t track)
+{
+    const struct recording_process *process =
+        p->rec->process_count > 1 ? recording_track_process(p->rec, track) : NULL;
+    bool is_shown = process && (p->tracks[track].is_worker || process->pid != p->tracks[track].tid);
+    size_t len = strlen(text);
+    if (is_shown)
+        snprintf(text + len, size - len, " in process %u", process->pid);
+}
+
 const char *polls_thread_name(char *text, size_t size, const struct polls *p, uint32_t track)
 {
     const struct polls_track *t = &p->tracks[track];
@@ -101,6 +113,7 @@ const char *polls_thread_name(char *text, size_t size, const struct polls *p, ui
         snprintf(text, size, "%s (%u)", say_safe(safe, sizeof(safe), t->name), t->tid);
     else
         snprintf(text, size, "thread %u", t->tid);
+    put_process(text, size, p, track);
     return text;
 }
 
@@ -139,10 +152,12 @@ static uint64_t key_of_text(const char *name)
     return hash << 3 | 7;
 }
 
-static uint32_t group_of_text(const struct polls *p, const char *name)
+static uint32_t group_of_text(const struct polls *p, enum polls_kind kind, const char *name)
 {
     uint32_t found = map_find(&p->group_of, key_of_text(name));
-    return found != MAP_NONE && strcmp(p->groups[found].name, name) == 0 ? found : MAP_NONE;
+    bool is_same = found != MAP_NONE && p->groups[found].kind == kind &&
+                   strcmp(p->groups[found].name, name) == 0;
+    return is_same ? found : MAP_NONE;
 }
 
 uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
@@ -153,22 +168,18 @@ uint32_t polls_group(struct polls *p, enum polls_kind kind, uint64_t key)
         return found;
     if (p->group_count >= POLLS_MAX_GROUPS && kind != POLLS_UNNAMED)
         return polls_group(p, POLLS_UNNAMED, 0);
-    if (p->group_count == p->group_cap) {
-        size_t cap = p->group_cap ? p->group_cap * 2 : 32;
-        struct polls_group *more = realloc(p->groups, cap * sizeof(*more));
-        if (!more)
-            return POLLS_NO_GROUP;
-        p->groups = more;
-        p->group_cap = cap;
-    }
+    if (VEC_ROOM(p->groups, p->group_count, p->group_cap) != 0)
+        return POLLS_NO_GROUP;
     struct polls_group *new = &p->groups[p->group_count];
     *new = (struct polls_group){.kind = kind, .key = key, .name = group_name(p, kind, key)};
     if (!new->name)
         return POLLS_NO_GROUP;
     uint64_t by_text = key_of_text(new->name);
-    found = kind == POLLS_TASK ? group_of_text(p, new->name) : MAP_NONE;
+    /* Each process numbers its names for itself, so several have one text. */
+    bool is_by_text = kind == POLLS_TASK || (p->rec->part_count > 0 && kind != POLLS_LOOP);
+    found = is_by_text ? group_of_text(p, kind, new->name) : MAP_NONE;
     uint32_t group = found != MAP_NONE ? found : (uint32_t)p->group_count;
-    bool taken = kind != POLLS_TASK || map_find(&p->group_of, by_text) != MAP_NONE;
+    bool taken = !is_by_text || map_find(&p->group_of, by_text) != MAP_NONE;
     if (map_put(&p->group_of, mixed, group) != 0 ||
         (!taken && map_put(&p->group_of, by_text, group) != 0)) {
         free(new->name);
@@ -266,15 +277,8 @@ struct polls_task *polls_task_of(struct polls *p, uint64_t id, bool make)
         return &p->tasks[found];
     if (!make)
         return NULL;
-    if (p->task_count == p->task_cap && p->task_cap < POLLS_MAX_TASKS) {
-        size_t cap = p->task_cap ? p->task_cap * 2 : 256;
-        struct polls_task *more = realloc(p->tasks, cap * sizeof(*more));
-        if (more) {
-            p->tasks = more;
-            p->task_cap = cap;
-        }
-    }
-    if (p->task_count == p->task_cap || map_put(&p->task_of, id, (uint32_t)p->task_count) != 0) {
+    if (p->task_count == POLLS_MAX_TASKS || VEC_ROOM(p->tasks, p->task_count, p->task_cap) != 0 ||
+        map_put(&p->task_of, id, (uint32_t)p->task_count) != 0) {
         p->untracked++;
         return NULL;
     }
@@ -397,9 +401,7 @@ struct ranked {
 static int compare(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->total_ns != y->total_ns)
-        return x->total_ns > y->total_ns ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
+    return ORDER(y->total_ns, x->total_ns) ?: ORDER(x->index, y->index);
 }
 
 uint32_t *polls_sorted(const struct polls *p, size_t *count)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/python.h"
+#include "tool/load/family.h"
 #include "tool/load/own.h"
 #include "tool/profile/jitted.h"
 #include "tool/profile/kept.h"
@@ -22,7 +23,7 @@
 
 const char *const figure_names[FIGURES] = {"live", "allocated", "peak", "churn", "cpu", "off-cpu"};
 
-static const struct symbol_frame no_stack = {.function = "(no stack)", .module = ""};
+const struct symbol_frame profile_no_stack = {.function = "(no stack)", .module = ""};
 
 double figure_value(const struct recording_sum *sum, enum figure by)
 {
@@ -164,7 +165,7 @@ size_t profile_frames(const struct profile *p, uint32_t stack, const struct symb
             frames[count++] = &pc->frames[k];
     }
     if (count == 0)
-        frames[count++] = &no_stack;
+        frames[count++] = &profile_no_stack;
     return count;
 }
 
@@ -218,6 +219,15 @@ int profile_peek(struct profile *p, const char *path, struct run_error *error)
     return err;
 }
 
+int profile_peek_all(struct profile *p, const char *path, const char *process,
+                     struct run_error *error)
+{
+    *p = (struct profile){.pc_count = 0};
+    int err = family_peek(&p->rec, path, process, error);
+    p->instruments = err ? 0 : profile_instruments(&p->rec);
+    return err;
+}
+
 void profile_share(struct profile *p, struct symbols *symbols)
 {
     p->symbols = symbols;
@@ -266,18 +276,18 @@ int profile_read(struct profile *p, struct run_error *error)
     return profile_read_new(p, NULL, error);
 }
 
-int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
-                       struct run_error *error)
+int profile_open_range(struct profile *p, const char *path, const char *process,
+                       const struct range_asked *range, struct run_error *error)
 {
-    int err = profile_peek(p, path, error);
+    int err = profile_peek_all(p, path, process, error);
     p->rec.asked = *range;
     return err ? err : profile_read(p, error);
 }
 
 int profile_open(struct profile *p, const char *path, struct run_error *error)
 {
-    const struct range_asked all = {.from = {.given = false}};
-    return profile_open_range(p, path, &all, error);
+    int err = profile_peek(p, path, error);
+    return err ? err : profile_read(p, error);
 }
 
 bool profile_has_site(const struct profile *p, uint32_t stack)

@@ -117,6 +117,10 @@ unsigned profile_instruments(const struct recording *rec);
 /* Reads the header of a recording: enough for `rec.header` and `instruments`. 0, or negative errno
  * with ERROR filled. */
 int profile_peek(struct profile *p, const char *path, struct run_error *error);
+/* The same with the further processes of the recording (load/family.h). PROCESS: name or number of
+ * those that are wanted; NULL: all. */
+int profile_peek_all(struct profile *p, const char *path, const char *process,
+                     struct run_error *error);
 /* Makes P use SYMBOLS of the caller, who reads the recording again and again while it is written.
  * Call it before `profile_read`. If the recording has stored names, these are used. */
 void profile_share(struct profile *p, struct symbols *symbols);
@@ -128,9 +132,9 @@ int profile_read(struct profile *p, struct run_error *error);
 int profile_read_new(struct profile *p, struct recording_seen *seen, struct run_error *error);
 /* Does both. */
 int profile_open(struct profile *p, const char *path, struct run_error *error);
-/* The same, for the samples and events in RANGE. */
-int profile_open_range(struct profile *p, const char *path, const struct range_asked *range,
-                       struct run_error *error);
+/* The same with further processes, for the samples and events in RANGE. */
+int profile_open_range(struct profile *p, const char *path, const char *process,
+                       const struct range_asked *range, struct run_error *error);
 /* Resolves the frames of STACK, once. 0 or -ENOMEM. */
 int profile_name_stack(struct profile *p, uint32_t stack);
 void profile_close(struct profile *p);
@@ -142,6 +146,8 @@ const char *profile_program(const struct profile *p);
  * different names. */
 const char *profile_name_within(const char *name, const char *program);
 
+/* The only frame of a stack that is not known. */
+extern const struct symbol_frame profile_no_stack;
 /* Writes the frames of a stack, innermost first, into FRAMES of PROFILE_MAX_FRAMES. An unknown
  * stack has one frame. Returns the number of frames. */
 size_t profile_frames(const struct profile *p, uint32_t stack, const struct symbol_frame **frames);

@@ -22,12 +22,14 @@
 #include <unistd.h>
 
 #include "tool/attach/attach.h"
+#include "tool/load/own.h"
 #include "tool/record/create.h"
 #include "tool/record/finish.h"
 #include "tool/record/launch.h"
-#include "tool/record/output.h"
+#include "tool/record/destination.h"
 #include "tool/record/perf.h"
 #include "tool/record/recordings.h"
+#include "tool/record/stripped.h"
 #include "tool/record/watch.h"
 #include "tool/util/say.h"
 
@@ -80,6 +82,7 @@ static int begin_cpu(struct visit *v)
     if (!v->is_inside)
         return say_no_sampling(v->record->pid, err);
     say("no CPU samples are taken: %s", perf_why(err, &hint));
+    v->record->cpu_err = err;
     record_free_cpu(v->cpu);
     v->cpu = NULL;
     return EXIT_DONE;
@@ -92,23 +95,36 @@ static bool do_without(struct visit *v)
 {
     const struct attach_failure *f = &v->attach.failure;
     const char *hint = *f->hint ? f->hint : NULL;
-    v->record->heap = v->record->events = false;
-    if (!v->record->is_all || !v->cpu) {
+    if (!v->record->is_all || !v->cpu || flight_is_asked(&v->record->flight)) {
         say_error(hint, "%s", f->why);
         return false;
     }
+    v->record->heap = v->record->events = false;
     say("only the CPU is sampled: %s", f->why);
+    return true;
+}
+
+/* The same without the heap alone, if that is what cannot be recorded. */
+static bool do_without_heap(struct visit *v)
+{
+    if (!v->attach.failure.is_heap || !v->record->is_all || !v->record->heap)
+        return false;
+    v->record->heap = false;
+    say("the heap is not recorded: %s", v->attach.failure.why);
     return true;
 }
 
 static bool load(struct visit *v)
 {
-    if (!wants_inside(v->record))
+    const struct record *r = v->record;
+    if (!wants_inside(r))
         return true;
     char *library = record_find_library();
-    bool loaded = library && attach_open(&v->attach, v->record->pid, library);
+    bool loaded = library && attach_open(&v->attach, r->pid, library, r->heap);
     if (!library)
         attach_fail(&v->attach.failure, "make, or make install", "there is no libpiano.so");
+    else if (!loaded && do_without_heap(v))
+        loaded = attach_open(&v->attach, r->pid, library, false);
     free(library);
     return loaded || do_without(v);
 }
@@ -143,9 +159,59 @@ static bool begin_inside(struct visit *v)
     v->is_inside = fd >= 0 && attach_start(&v->attach, fd, v->path, &wish);
     if (fd >= 0)
         close(fd);
-    if (!v->is_inside)
-        attach_close(&v->attach);
     return v->is_inside;
+}
+
+/* The library is in the process, and has no symbols to see that an allocator is in the executable.
+ * Returns whether to go on. */
+static bool check_allocator(struct visit *v)
+{
+    char path[PATH_MAX], notice[OWN_NOTICE];
+    struct piano__rec_header h;
+    struct recording one = {.path = path, .pid = v->record->pid, .image = 1};
+    const struct recordings list = {.program = one.pid, .list = &one, .count = 1};
+    snprintf(path, sizeof path, "%s", v->path);
+    if (!v->record->heap)
+        return true;
+    stripped_look(&list);
+    if (recordings_header(path, &h) != 0 || !own_is_hidden(&h))
+        return true;
+    if (v->record->is_all) {
+        say("%s", own_notice(notice, &h));
+        return true;
+    }
+    attach_fail(&v->attach.failure, ATTACH_WITHOUT_HEAP, "%s", own_notice(notice, &h));
+    return false;
+}
+
+static void leave(struct visit *v)
+{
+    bool lingers;
+    const struct attach_failure failure = v->attach.failure;
+    if (v->is_inside)
+        (void)attach_stop(&v->attach, &lingers);
+    attach_close(&v->attach);
+    v->is_inside = false;
+    v->attach.failure = failure;
+}
+
+/* Begins inside the process. What fails and may be left out needs another recording. */
+static int begin_or_do_without(struct visit *v)
+{
+    if (v->attach.socket < 0)
+        return EXIT_DONE;
+    if (!begin_inside(v) && do_without_heap(v)) {
+        unlink(v->path);
+        int status = create(v);
+        if (status != EXIT_DONE)
+            return status;
+        (void)begin_inside(v);
+    }
+    if (v->is_inside && check_allocator(v))
+        return EXIT_DONE;
+    leave(v);
+    unlink(v->path);
+    return do_without(v) ? create(v) : EXIT_FAILED;
 }
 
 /* Creates the recording and begins. Leaves no file behind if that fails. */
@@ -153,14 +219,10 @@ static int begin(struct visit *v)
 {
     char safe[PATH_MAX];
     int status = create(v);
+    if (status == EXIT_DONE)
+        status = begin_or_do_without(v);
     if (status != EXIT_DONE)
         return status;
-    if (v->attach.socket >= 0 && !begin_inside(v)) {
-        unlink(v->path);
-        status = do_without(v) ? create(v) : EXIT_FAILED;
-        if (status != EXIT_DONE)
-            return status;
-    }
     status = begin_cpu(v);
     int err = status == EXIT_DONE && v->cpu ? journal_move(&v->cpu->journal, v->path) : 0;
     if (err != 0)
@@ -232,7 +294,7 @@ static int record_process(struct visit *v)
     end_inside(v, has_ended);
     if (v->cpu)
         sampler_drain(v->cpu, true);
-    finish_attached(v->record, v->path, v->cpu, &watch);
+    finish_attached(v->record, &recordings, v->cpu, &watch);
     recordings_release(&recordings);
     return EXIT_DONE;
 }
@@ -240,19 +302,19 @@ static int record_process(struct visit *v)
 int attached_run(struct record *r)
 {
     struct launch_signals signals;
-    struct output output = {0};
+    struct destination to = {0};
     launch_take_signals(&signals);
     struct visit v = {
         .record = r, .attach = {.socket = -1}, .signals = &signals, .since_ns = now_ns()};
     v.cpu = r->cpu ? record_prepare_cpu(r, NULL) : NULL;
-    int status = v.cpu || wants_inside(r) ? output_prepare(&output, r->output) : EXIT_FAILED;
-    char *path = status == EXIT_DONE ? output_path(&output, r->pid) : NULL;
+    int status = v.cpu || wants_inside(r) ? destination_prepare(&to, r->output) : EXIT_FAILED;
+    char *path = status == EXIT_DONE ? destination_path(&to, r->pid) : NULL;
     v.path = path;
     if (path)
         status = record_process(&v);
     launch_give_signals_back(&signals);
     record_free_cpu(v.cpu);
     free(path);
-    output_release(&output);
+    destination_release(&to);
     return status;
 }

@@ -209,6 +209,23 @@ static void say_survivors(const struct record *r, const struct survivors *s)
             (int)s->first);
 }
 
+/* Processes beyond the limits are not recorded. */
+static void say_refused(const struct record *r, const struct recordings *recordings)
+{
+    const struct piano__rec_family *f = recordings->header ? &recordings->header->family : NULL;
+    char size[UNITS_LEN];
+    if (!f || f->most == 0)
+        return;
+    if (f->refused > 0)
+        say("%" PRIu64 " more process%s not recorded: there were %zu recordings of others already; "
+            "--max-processes changes that",
+            f->refused, f->refused == 1 ? " was" : "es were", r->most_processes);
+    if (f->chunks <= 0)
+        say("the recordings of other processes reached %s together, and lack what came later; "
+            "--max-total changes that",
+            units_bytes(size, (int64_t)r->family_bytes));
+}
+
 static void say_nothing_recorded(const struct record *r, const struct recordings *recordings)
 {
     char safe[PATH_MAX];
@@ -217,9 +234,9 @@ static void say_nothing_recorded(const struct record *r, const struct recordings
     say_safe(safe, sizeof safe, r->words[0]);
     paths_short(path, sizeof path, recordings->path);
     if (lstat(recordings->path, &st) == 0)
-        say_error(NULL, "%s ended before its recording %s was begun", safe, path);
+        say_error(NULL, "%s ended before its recording %s started", safe, path);
     else
-        say_error("piano doctor; a program that clears its environment must not be in between",
+        say_error("piano doctor; no program between them may clear its environment",
                   "%s left no recording: libpiano.so was not loaded into it, or could not write %s",
                   safe, path);
 }
@@ -235,13 +252,13 @@ static void say_nothing_allocated(const struct record *r, const struct piano__tr
 {
     enum { FINE_RATE = 1024 };
     char rate[UNITS_LEN];
-    const char *others = r->children ? "" : ", or --children if others do its work";
+    const char *others = r->children ? "" : ", or --children if its child processes do the work";
     const char *idle = r->cpu && t->cpu_error == 0 ? " and took little CPU time" : "";
     if (r->heap_rate == 1)
         say("nothing was sampled: the program allocated nothing%s%s", idle, others);
     else
-        say("nothing was sampled: the program allocated little beside the rate of %s%s; try "
-            "--heap=%s%s%s",
+        say("nothing was sampled: the program allocated little compared with the rate of %s%s; "
+            "try --heap=%s%s%s",
             units_bytes(rate, (int64_t)r->heap_rate), idle, r->heap_rate > FINE_RATE ? "1K" : "1",
             r->cpu ? " --cpu=999" : "", others);
 }
@@ -295,9 +312,7 @@ static void say_next(const struct record *r, const struct recording *main_one, i
     char path[PATH_MAX];
     if (recordings_header(main_one->path, &h) != 0)
         return;
-    if (is_empty(&h) && others > 0)
-        say("next: piano report FILE, for one that was sampled");
-    else if (is_empty(&h))
+    if (is_empty(&h) && others == 0)
         say_nothing_sampled(r, &h, status);
     else if (run)
         say("next: piano report --frames, and piano report %s",
@@ -333,23 +348,20 @@ static void end_recording(struct sampler *cpu, bool is_over)
     h->state = PIANO_REC_ENDED;
 }
 
-void finish_attached(const struct record *r, const char *path_of, struct sampler *cpu,
+void finish_attached(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                      const struct watch *w)
 {
     char path[PATH_MAX];
-    char own[PATH_MAX];
     struct piano__rec_header h = {0};
-    snprintf(own, sizeof own, "%s", path_of);
-    struct recording one = {.path = own, .pid = r->pid, .image = 1, .over = true};
-    if (cpu) {
+    struct recording one = {.path = recordings->path, .pid = r->pid, .image = 1, .over = true};
+    if (cpu)
         end_recording(cpu, true);
-        ending_write_attached(cpu, w);
-    }
+    ending_write_attached(one.path, cpu, w, r->cpu_err);
     say_one(&one, true);
     if (cpu)
         say_missed(cpu);
     keeping_names(&one, 1);
-    if (recordings_header(own, &h) != 0 || is_empty(&h))
+    if (recordings_header(one.path, &h) != 0 || is_empty(&h))
         say(h.flags & PIANO_REC_ATTACHED
                 ? "nothing was recorded: the process neither allocated much nor used much CPU time"
                 : "nothing was sampled: the process used almost no CPU time");
@@ -373,7 +385,9 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     stripped_look(recordings);
     stripped_say_dropped(recordings);
     names_settle(recordings);
-    size_t empty = names_drop_empty(recordings);
+    size_t empty = recordings->dropped + names_drop_empty(recordings);
+    if (recordings->header)
+        empty += recordings->header->family.emptied;
     const struct recording *main_one = asked_for(recordings);
     if (!main_one) {
         say_nothing_recorded(r, recordings);
@@ -381,7 +395,9 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
         ending_write(recordings, main_one, r, cpu, w, cpu_err);
         say_one(main_one, true);
     }
+    ending_write_others(recordings, cpu);
     size_t others = say_others(recordings, main_one);
+    say_refused(r, recordings);
     const struct survivors left = survivors_find(recordings, cpu);
     say_survivors(r, &left);
     if (empty > 0)

@@ -10,8 +10,8 @@
 /* CPU may be NULL. CPU_ERR: negative errno, why no CPU samples were taken. */
 void finish(const struct record *r, struct recordings *recordings, struct sampler *cpu,
             const struct watch *w, int cpu_err);
-/* The same for a process that was not started here, with the recording at PATH. */
-void finish_attached(const struct record *r, const char *path, struct sampler *cpu,
+/* The same for a process that was not started here. */
+void finish_attached(const struct record *r, struct recordings *recordings, struct sampler *cpu,
                      const struct watch *w);
 /* Prints WORDS (static) after the number of CPU samples of each recording. */
 void finish_limits(const char *words);

@@ -11,6 +11,7 @@
 
 #include "tool/load/follow.h"
 #include "tool/profile/polls.h"
+#include "tool/record/process.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -43,23 +44,20 @@ struct flight {
     uint64_t fired_begin_ns; /* the poll that fired last */
 };
 
-struct flight *flight_open(const char *path, const struct flight_wish *wish)
+struct flight *flight_open(const char *path, const struct flight_wish *wish, char *why, size_t size)
 {
     struct flight *f = calloc(1, sizeof(*f));
-    struct run_error error;
-    if (!f)
-        return NULL;
-    f->wish = *wish;
-    if (follow_open(&f->follow, path, &error) != 0) {
-        free(f);
-        return NULL;
+    struct run_error error = {.text = "out of memory"};
+    bool is_open = f && follow_open(&f->follow, path, &error) == 0;
+    if (is_open && polls_live_start(&f->polls, &f->empty, &f->follow.rec) == 0) {
+        f->wish = *wish;
+        return f;
     }
-    if (polls_live_start(&f->polls, &f->empty, &f->follow.rec) != 0) {
+    if (is_open)
         follow_close(&f->follow);
-        free(f);
-        return NULL;
-    }
-    return f;
+    snprintf(why, size, "%s", is_open ? "out of memory" : error.text);
+    free(f);
+    return NULL;
 }
 
 /* Takes the new events. */
@@ -137,10 +135,18 @@ static bool find_long_poll(struct flight *f, struct piano__fired *fired)
     return true;
 }
 
-/* Adds the heap of now, at most MOMENTS times in a window. */
-static void note_heap(struct flight *f, double now_s)
+static struct moment heap_now(const struct flight *f, double now_s)
 {
     const struct piano__rec_header *h = &f->follow.rec.header;
+    if (f->wish.resident_of > 0)
+        return (struct moment){now_s, (double)process_anonymous(f->wish.resident_of), 0};
+    return (struct moment){now_s, h->live_bytes, h->live_variance};
+}
+
+/* Adds the heap of NOW, at most MOMENTS times in a window. */
+static void note_heap(struct flight *f, const struct moment *now)
+{
+    double now_s = now->at_s;
     const struct moment *last = f->moment_count ? &f->moments[f->moment_count - 1] : NULL;
     if (last && now_s - last->at_s < f->wish.window_s / (MOMENTS - 2))
         return;
@@ -150,19 +156,19 @@ static void note_heap(struct flight *f, double now_s)
     old = old == 0 && f->moment_count == MOMENTS ? 1 : old;
     f->moment_count -= old;
     memmove(f->moments, f->moments + old, f->moment_count * sizeof(*f->moments));
-    f->moments[f->moment_count++] = (struct moment){now_s, h->live_bytes, h->live_variance};
+    f->moments[f->moment_count++] = *now;
 }
 
 /* Compares with the heap a window before. What may be chance of the samples does not count. */
 static bool find_growth(struct flight *f, double now_s, struct piano__fired *fired)
 {
-    const struct piano__rec_header *h = &f->follow.rec.header;
-    note_heap(f, now_s);
+    const struct moment now = heap_now(f, now_s);
+    note_heap(f, &now);
     const struct moment *then = &f->moments[0];
     if (now_s - then->at_s < f->wish.window_s || then->live <= 0)
         return false;
-    double grown = h->live_bytes - then->live;
-    double noise = two_sided_95 * sqrt(h->live_variance + then->variance);
+    double grown = now.live - then->live;
+    double noise = two_sided_95 * sqrt(now.variance + then->variance);
     if (grown < f->wish.growth * then->live || grown < noise)
         return false;
     char from[UNITS_LEN], to[UNITS_LEN], window[UNITS_LEN];
@@ -171,9 +177,9 @@ static bool find_growth(struct flight *f, double now_s, struct piano__fired *fir
                                    .action = f->wish.growth_action,
                                    .value = (uint64_t)fmin(1000 * grown / then->live, 1e15),
                                    .limit = (uint64_t)(1000 * f->wish.growth)};
-    snprintf(fired->what, sizeof(fired->what), "from %s to %s in %s",
-             figure_bytes(from, then->live), figure_bytes(to, h->live_bytes),
-             units_time(window, (int64_t)((now_s - then->at_s) * 1e9)));
+    snprintf(fired->what, sizeof(fired->what), "%sfrom %s to %s in %s",
+             f->wish.resident_of > 0 ? "resident memory " : "", figure_bytes(from, then->live),
+             figure_bytes(to, now.live), units_time(window, (int64_t)((now_s - then->at_s) * 1e9)));
     f->moment_count = 0; /* the next window begins here */
     return true;
 }
@@ -187,8 +193,10 @@ bool flight_step(struct flight *f, double now_s, struct piano__fired *fired)
         is_fired = find_growth(f, now_s, fired);
     if (!is_fired && f->wish.poll_ns > 0)
         is_fired = find_long_poll(f, fired);
-    if (now_s >= f->flags_s) {
-        if (f->wish.watch && f->flags_s > 0)
+    if (f->flags_s == 0) {
+        f->flags_s = now_s + FLAGS_S;
+    } else if (now_s >= f->flags_s) {
+        if (f->wish.watch)
             print_flags(f, now_s);
         polls_live_forget(&f->polls);
         f->flags_s = now_s + FLAGS_S;

@@ -7,7 +7,9 @@
 #define PIANO_TOOL_RECORD_FLIGHT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/recording.h"
 
@@ -19,6 +21,9 @@ struct flight_wish {
     double growth;   /* part of the live bytes: 0.1 is 10 %; 0: not asked for */
     double window_s; /* in this time */
     enum piano__fired_action growth_action;
+    /* A process that ran before the recording: its live bytes are not known, so its resident memory
+     * counts. 0: live bytes. */
+    pid_t resident_of;
 };
 
 static inline bool flight_is_asked(const struct flight_wish *w)
@@ -28,8 +33,9 @@ static inline bool flight_is_asked(const struct flight_wish *w)
 
 struct flight; /* of one recording */
 
-/* NULL if the recording at PATH cannot be followed. */
-struct flight *flight_open(const char *path, const struct flight_wish *wish);
+/* NULL if the recording at PATH cannot be followed; the reason, safe to show, is in WHY. */
+struct flight *flight_open(const char *path, const struct flight_wish *wish, char *why,
+                           size_t size);
 /* Looks at what is new at NOW_S, and prints red flags. Returns whether a condition came true; *FIRED
  * then says what to do. */
 bool flight_step(struct flight *f, double now_s, struct piano__fired *fired);

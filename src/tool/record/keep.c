@@ -26,6 +26,7 @@
 #include "tool/profile/polls.h"
 #include "tool/symbol/symbol.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 enum {
     MOST_ADDRESSES = 1 << 20,
@@ -128,14 +129,8 @@ static int add_place(struct keep *k, uint64_t pc, const struct recording_module 
     uint64_t key = m ? pc - m->bias : pc;
     if (k->place_count == MOST_ADDRESSES || map_find(&k->files[file].seen, key) != MAP_NONE)
         return 0;
-    if (k->place_count == k->place_capacity) {
-        size_t capacity = k->place_capacity ? k->place_capacity * 2 : 1024;
-        struct place *more = realloc(k->places, capacity * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        k->places = more;
-        k->place_capacity = capacity;
-    }
+    if (VEC_ROOM(k->places, k->place_count, k->place_capacity) != 0)
+        return -ENOMEM;
     k->places[k->place_count++] = (struct place){pc, m, file};
     return map_put(&k->files[file].seen, key, 0);
 }
@@ -193,16 +188,9 @@ static struct piano__chunk *last_chunk(const struct sheet *s)
 
 static bool add_chunk(struct sheet *s)
 {
-    if (s->chunks == s->most)
+    if (s->chunks == s->most ||
+        vec_reserve(&s->data, &s->capacity, s->chunks + 1, PIANO_REC_CHUNK_BYTES) != 0)
         return false;
-    if (s->chunks == s->capacity) {
-        size_t capacity = s->capacity ? s->capacity * 2 : 4;
-        char *more = realloc(s->data, capacity * PIANO_REC_CHUNK_BYTES);
-        if (!more)
-            return false;
-        s->data = more;
-        s->capacity = capacity;
-    }
     s->chunks++;
     struct piano__chunk *c = last_chunk(s);
     memset(c, 0, PIANO_REC_CHUNK_BYTES);

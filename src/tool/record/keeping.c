@@ -29,24 +29,24 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 enum { ENDINGS = sizeof ending / sizeof ending[0] };
 
-static volatile sig_atomic_t is_told;
+static volatile sig_atomic_t is_asked;
 
 /* Called once: the next signal has its default action. */
-static void hear(int number)
+static void on_signal(int number)
 {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
     (void)number;
-    is_told = 1;
+    is_asked = 1;
     for (size_t i = 0; i < ENDINGS; i++) {
         struct sigaction now;
-        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler == hear)
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler == on_signal)
             sigaction(ending[i], &plain, NULL);
     }
 }
 
-static bool is_told_to_end(void)
+static bool is_asked_to_end(void)
 {
-    return is_told != 0;
+    return is_asked != 0;
 }
 
 /* Blocks all of them, in SET, and drops those that were meant for the program. */
@@ -65,8 +65,8 @@ static void hold_signals(sigset_t *set)
  * others, because they have to interrupt it. */
 static void hear_signals(const sigset_t *set)
 {
-    const struct sigaction once = {.sa_handler = hear};
-    is_told = 0;
+    const struct sigaction once = {.sa_handler = on_signal};
+    is_asked = 0;
     for (size_t i = 0; i < ENDINGS; i++) {
         struct sigaction now;
         if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -123,7 +123,7 @@ static void *name_all(void *arg)
     symbols_progress(symbols, show_progress, NULL);
     for (size_t i = 0; i < job->count && err != -ENOMEM && err != -EINTR; i++) {
         const struct recording *one = &job->list[i];
-        err = is_over(one) ? keep_names(one->path, symbols, is_told_to_end) : 0;
+        err = is_over(one) ? keep_names(one->path, symbols, is_asked_to_end) : 0;
         without += err != 0;
         first = first && err != -EINTR ? first : err;
     }

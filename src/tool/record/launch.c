@@ -58,11 +58,12 @@ void launch_give_signals_back(const struct launch_signals *s)
 
 /* The environment for the program; NULL when out of memory. Runs in the child, so it frees
  * nothing. */
-static char **make_environment(const struct record *r, const char *library, const struct output *o)
+static char **make_environment(const struct record *r, const char *library,
+                               const struct destination *o)
 {
     const char *preload = getenv("LD_PRELOAD");
-    char *path = output_path(o, getpid());
-    char *set[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    char *path = destination_path(o, getpid());
+    char *set[13] = {NULL};
     int bad = path ? 0 : -1;
     bad |= asprintf(&set[0], "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",
                     preload ? preload : "");
@@ -76,10 +77,14 @@ static char **make_environment(const struct record *r, const char *library, cons
     bad |= asprintf(&set[6], "PIANO_EVENTS%s", r->events ? "=1" : "");
     bad |= r->cpu_inside ? asprintf(&set[7], "PIANO_CPU=%u", r->cpu_hz)
                          : asprintf(&set[7], "PIANO_CPU%s", r->cpu ? "=outside" : "");
+    bad |= r->children ? asprintf(&set[8], "PIANO_FAMILY_MOST=%zu", r->most_processes)
+                       : asprintf(&set[8], "PIANO_FAMILY_MOST");
+    bad |= r->children ? asprintf(&set[9], "PIANO_FAMILY_SIZE=%" PRIu64, r->family_bytes)
+                       : asprintf(&set[9], "PIANO_FAMILY_SIZE");
     if (r->max_bytes > 0) {
         bool alone = !r->heap && !r->cpu;
-        bad |= asprintf(&set[8], "PIANO_MAX_SIZE=%" PRIu64, r->max_bytes);
-        bad |= asprintf(&set[9], "PIANO_EVENTS_MAX=%" PRIu64,
+        bad |= asprintf(&set[10], "PIANO_MAX_SIZE=%" PRIu64, r->max_bytes);
+        bad |= asprintf(&set[11], "PIANO_EVENTS_MAX=%" PRIu64,
                         alone ? r->max_bytes / 8 * 5 : r->max_bytes / 2);
     }
     free(path);

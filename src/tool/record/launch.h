@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "tool/record/output.h"
+#include "tool/record/destination.h"
 #include "tool/record/record.h"
 
 /* The signals that the tool waits for, and the previous signal state. */
@@ -25,7 +25,7 @@ struct launch_plan {
     const struct record *record;
     const char *image;   /* the file */
     const char *library; /* preloaded; NULL: none, and the environment is unchanged */
-    const struct output *output;
+    const struct destination *output;
     const struct launch_signals *signals;      /* restored for the program */
     void (*before_exec)(void *ctx, pid_t pid); /* the process exists and waits; may be NULL */
     void *ctx;

@@ -61,22 +61,12 @@ static int move_to(struct recording *one, char *to)
     return 0;
 }
 
-static void drop_empty(struct recording *one)
-{
-    struct piano__rec_header h;
-    if (recordings_header(one->path, &h) != 0 || h.stats.samples != 0 || h.trace.samples != 0 ||
-        h.trace.events != 0 || unlink(one->path) != 0)
-        return;
-    free(one->path);
-    one->path = NULL;
-}
-
 /* The COUNT images of one process, in order; ASKED is the name of the first. */
 static void settle_one(struct recording *images, size_t count, const char *asked)
 {
     struct recording *last = &images[count - 1];
     for (size_t i = 0; i + 1 < count; i++)
-        drop_empty(&images[i]);
+        (void)recordings_drop_empty(&images[i]);
     if (strcmp(last->path, asked) == 0)
         return;
     for (size_t i = 0; i + 1 < count; i++) {
@@ -130,7 +120,7 @@ size_t names_drop_empty(struct recordings *r)
         pid_t pid = r->list[i].pid;
         bool is_over = (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
         if (pid != r->program && is_over)
-            drop_empty(&r->list[i]);
+            (void)recordings_drop_empty(&r->list[i]);
     }
     close_ranks(r);
     return before - r->count;

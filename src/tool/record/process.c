@@ -65,6 +65,15 @@ static bool status_field(pid_t pid, const char *name, char *text, size_t size)
     return found;
 }
 
+uint64_t process_anonymous(pid_t pid)
+{
+    char resident[64] = "", swapped[64] = "";
+    if (!status_field(pid, "RssAnon", resident, sizeof resident))
+        return 0;
+    status_field(pid, "VmSwap", swapped, sizeof swapped);
+    return (strtoull(resident, NULL, 10) + strtoull(swapped, NULL, 10)) * 1024;
+}
+
 bool process_is_zombie(pid_t pid)
 {
     char text[64];

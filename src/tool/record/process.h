@@ -8,6 +8,8 @@
 
 /* Resident bytes; 0 when unknown. */
 uint64_t process_resident(pid_t pid);
+/* Bytes of private memory without a file, resident or swapped out; 0 when unknown. */
+uint64_t process_anonymous(pid_t pid);
 
 /* CPU time of all its threads, including those that have ended; 0 when unknown. */
 uint64_t process_cpu_ns(pid_t pid);

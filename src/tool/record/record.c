@@ -1,7 +1,7 @@
 /* `piano record`, from the command line to the last message:
  *
  *   image       checks that the program can be recorded
- *   output      checks that the recording can be created
+ *   destination checks that the recording can be created
  *   cpu         checks that it can be sampled from outside; perf opens events before its exec
  *   launch      starts the program, with libpiano.so preloaded if it is to be recorded from inside
  *   watch       until it ends: snapshots, samples, signals, time limit (with view, series)
@@ -28,7 +28,7 @@
 #include "tool/util/image.h"
 #include "tool/record/interpreter.h"
 #include "tool/record/launch.h"
-#include "tool/record/output.h"
+#include "tool/record/destination.h"
 #include "tool/record/perf.h"
 #include "tool/record/recordings.h"
 #include "tool/util/unstarted.h"
@@ -158,7 +158,7 @@ struct session {
     const struct record *record;
     const char *image;
     const char *library; /* NULL: nothing is preloaded */
-    const struct output *output;
+    const struct destination *output;
     const struct launch_signals *signals;
     struct sampler *cpu; /* NULL: not sampled */
     int cpu_err;
@@ -238,7 +238,7 @@ static int run(struct session *s)
     if (err != 0)
         return unstarted_say_exec(s->image, err);
     after_exec(s, pid);
-    char *path = output_path(s->output, pid);
+    char *path = destination_path(s->output, pid);
     if (!path) { /* out of memory: only wait for the program */
         waitpid(pid, &watch.status, 0);
         return say_error(NULL, "out of memory");
@@ -264,11 +264,11 @@ static int run(struct session *s)
 static int run_program(struct record *r)
 {
     struct launch_signals signals;
-    struct output output = {0};
+    struct destination to = {0};
     bool is_loaded = r->heap || r->events;
     launch_take_signals(&signals); /* before any message: its reader may be gone */
     char *image = image_find(r->words[0], is_loaded);
-    struct session s = {.record = r, .image = image, .output = &output, .signals = &signals};
+    struct session s = {.record = r, .image = image, .output = &to, .signals = &signals};
     bool ready = image != NULL;
     if (ready && r->cpu) {
         s.cpu = record_prepare_cpu(r, image);
@@ -280,13 +280,13 @@ static int run_program(struct record *r)
     s.library = library;
     int status = EXIT_FAILED;
     if (ready) {
-        status = output_prepare(&output, r->output);
+        status = destination_prepare(&to, r->output);
         if (status == EXIT_DONE)
             status = run(&s);
     }
     launch_give_signals_back(&signals);
     record_free_cpu(s.cpu);
-    output_release(&output);
+    destination_release(&to);
     free(library);
     free(image);
     return status;

@@ -23,9 +23,12 @@ struct record {
     bool is_all;        /* none of heap, CPU and events was requested: record what is possible */
     bool maps;          /* also anonymous mmap */
     bool children;      /* also record child processes, each in its own file */
-    double every_s;     /* between snapshots; 0: none, negative: the default series */
-    uint64_t max_bytes; /* of a recording; 0: the default */
-    double duration_s;  /* 0: until it ends by itself */
+    bool no_children;
+    size_t most_processes; /* how many of them at a time */
+    uint64_t family_bytes; /* of all of them together; 0: the default */
+    double every_s;        /* between snapshots; 0: none, negative: the default series */
+    uint64_t max_bytes;    /* of a recording; 0: the default */
+    double duration_s;     /* 0: until it ends by itself */
     double kill_s;
     struct flight_wish flight;
     int tell; /* the process id and the path are written here once it runs; 0: nowhere */

@@ -17,10 +17,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tool/load/family_name.h"
+#include "tool/load/own.h"
 #include "tool/record/process.h"
+#include "tool/record/tally.h"
 #include "tool/util/file.h"
 #include "tool/util/paths.h"
 #include "tool/util/vec.h"
@@ -47,6 +52,9 @@ void recordings_release(struct recordings *r)
         view_close(&r->view);
     free(r->viewed);
     free(r->path);
+    map_release(&r->seen);
+    if (r->header)
+        munmap(r->header, PIANO_REC_HEADER_BYTES);
     *r = (struct recordings){.view = {.fd = -1}};
 }
 
@@ -112,23 +120,43 @@ static void find_program(struct recordings *r)
     }
 }
 
-/* Parses NAME: BASE-PID or BASE-PID.IMAGE. */
-static bool parse_child(const char *name, const char *base, pid_t *pid, unsigned *image)
+static uint64_t name_key(const char *name)
 {
-    size_t len = strlen(base);
-    int number;
-    int end = 0;
-    *image = 1;
-    if (strncmp(name, base, len) != 0 || name[len] != '-')
-        return false;
-    if (sscanf(name + len, "-%d%n", &number, &end) != 1 || number <= 0)
-        return false;
-    *pid = number;
-    const char *rest = name + len + end;
-    if (*rest == '\0')
+    return map_hash(name, strlen(name));
+}
+
+/* Whether the directory may have files that were not seen. The time of its last change is not exact:
+ * a change soon after another one can have the same time. */
+static bool has_changed(struct recordings *r, DIR *dir)
+{
+    struct stat st;
+    struct timespec now;
+    if (fstat(dirfd(dir), &st) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0)
         return true;
-    end = 0;
-    return sscanf(rest, ".%u%n", image, &end) == 1 && rest[end] == '\0' && *image >= 2;
+    bool is_same =
+        st.st_mtim.tv_sec == r->changed.tv_sec && st.st_mtim.tv_nsec == r->changed.tv_nsec;
+    bool is_settled = now.tv_sec > st.st_mtim.tv_sec + 1;
+    r->changed = is_settled ? st.st_mtim : (struct timespec){0, 0};
+    return !is_same;
+}
+
+/* A file that is not complete is looked at again. */
+static void find_child(struct recordings *r, const char *dir_path, const char *base,
+                       const char *name)
+{
+    struct piano__rec_header h;
+    uint32_t pid;
+    unsigned image;
+    if (!family_parse(name, base, &pid, &image) || map_find(&r->seen, name_key(name)) != MAP_NONE)
+        return;
+    char *path = paths_join(dir_path, name);
+    int err = path ? recordings_header(path, &h) : -ENOMEM;
+    if (err == 0)
+        (void)map_put(&r->seen, name_key(name), 0);
+    if (err == 0 && h.start_mono_ns >= r->since_ns)
+        add(r, path, (pid_t)pid, image);
+    else
+        free(path);
 }
 
 static void find_children(struct recordings *r)
@@ -137,28 +165,106 @@ static void find_children(struct recordings *r)
     char *dir_path = strndup(r->path, (size_t)(slash - r->path) + 1);
     DIR *dir = dir_path ? opendir(dir_path) : NULL;
     const struct dirent *e;
-    while (dir && (e = readdir(dir))) {
-        struct piano__rec_header h;
-        pid_t pid;
-        unsigned image;
-        if (!parse_child(e->d_name, slash + 1, &pid, &image) || is_known(r, pid, image))
-            continue;
-        char *path = paths_join(dir_path, e->d_name);
-        if (path && recordings_header(path, &h) == 0 && h.start_mono_ns >= r->since_ns)
-            add(r, path, pid, image);
-        else
-            free(path);
-    }
+    bool is_new = dir && has_changed(r, dir);
+    while (is_new && (e = readdir(dir)))
+        find_child(r, dir_path, slash + 1, e->d_name);
     if (dir)
         closedir(dir);
     free(dir_path);
 }
 
+/* Maps the header of the program's recording, where its children count themselves. */
+static struct piano__rec_family *family_of(struct recordings *r)
+{
+    struct piano__rec_header h;
+    if (!r->header && recordings_header(r->path, &h) == 0) {
+        int fd = file_open(r->path, O_RDWR | O_NOFOLLOW);
+        void *map =
+            fd < 0 ? MAP_FAILED
+                   : mmap(NULL, PIANO_REC_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        r->header = map == MAP_FAILED ? NULL : map;
+        if (fd >= 0)
+            close(fd);
+    }
+    return r->header ? &r->header->family : NULL;
+}
+
+bool recordings_drop_empty(struct recording *one)
+{
+    struct piano__rec_header h;
+    if (recordings_header(one->path, &h) != 0 || h.stats.samples != 0 || h.trace.samples != 0 ||
+        h.trace.events != 0 || unlink(one->path) != 0)
+        return false;
+    free(one->path);
+    one->path = NULL;
+    return true;
+}
+
+/* Is there a later program of the same process? Then that has the place. */
+static bool has_later(const struct recordings *r, const struct recording *one)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].pid == one->pid && r->list[i].image > one->image)
+            return true;
+    }
+    return false;
+}
+
+/* Removes the recording of a child that has ended if there is nothing in it. Its place is then free
+ * for another. */
+static bool drop_ended(struct recordings *r, struct piano__rec_family *family,
+                       struct recording *one)
+{
+    struct piano__rec_header h;
+    bool is_last = !has_later(r, one);
+    if (recordings_header(one->path, &h) == 0 && own_is_hidden(&h))
+        return false; /* that will be said */
+    tally_one(one->path);
+    if (!recordings_drop_empty(one))
+        return false;
+    r->dropped += is_last;
+    /* Relaxed: a counter, which processes that start change too. */
+    if (is_last && __atomic_load_n(&family->count, __ATOMIC_RELAXED) > 0)
+        __atomic_sub_fetch(&family->count, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool recordings_is_at_work(struct recording *one)
+{
+    if (!one->over && kill(one->pid, 0) != 0 && errno == ESRCH)
+        one->over = true;
+    return !one->over;
+}
+
+/* Makes room for more children, once half of the places are taken. */
+static void drop_all_ended(struct recordings *r, struct piano__rec_family *family)
+{
+    size_t kept = 0;
+    /* Relaxed: counters. */
+    if (!family || 2 * __atomic_load_n(&family->count, __ATOMIC_RELAXED) <
+                       __atomic_load_n(&family->most, __ATOMIC_RELAXED))
+        return;
+    for (size_t i = 0; i < r->count; i++) {
+        struct recording *one = &r->list[i];
+        bool is_due = one->pid != r->program && !one->is_looked_at && !recordings_is_at_work(one);
+        one->is_looked_at |= is_due;
+        if (is_due)
+            (void)drop_ended(r, family, one);
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].path)
+            r->list[kept++] = r->list[i];
+    }
+    r->count = kept;
+}
+
 void recordings_find(struct recordings *r)
 {
     find_program(r);
-    if (r->children)
-        find_children(r);
+    if (!r->children)
+        return;
+    find_children(r);
+    drop_all_ended(r, family_of(r));
 }
 
 const char *recordings_newest(const struct recordings *r)
@@ -169,13 +275,6 @@ const char *recordings_newest(const struct recordings *r)
             newest = &r->list[i];
     }
     return newest ? newest->path : NULL;
-}
-
-static bool is_at_work(struct recording *one)
-{
-    if (!one->over && kill(one->pid, 0) != 0 && errno == ESRCH)
-        one->over = true;
-    return !one->over;
 }
 
 /* The view that stays open, on the newest image of the program. */
@@ -196,14 +295,20 @@ static struct view *program_view(struct recordings *r, const struct recording *o
     return r->viewed ? &r->view : NULL;
 }
 
+/* The view of ONE: that of the program, which stays open, or a new one in PASSING, which the caller
+ * closes. NULL if it cannot be opened. */
+static struct view *view_of(struct recordings *r, const struct recording *one, struct view *passing)
+{
+    if (one->pid == r->program)
+        return program_view(r, one);
+    return view_open(passing, one->path) == 0 ? passing : NULL;
+}
+
 static bool snapshot_one(struct recordings *r, const struct recording *one,
                          enum piano__snapshot_kind kind, uint64_t *bytes)
 {
     struct view passing;
-    bool stays = one->pid == r->program;
-    struct view *v = stays                                 ? program_view(r, one)
-                     : view_open(&passing, one->path) == 0 ? &passing
-                                                           : NULL;
+    struct view *v = view_of(r, one, &passing);
     if (!v)
         return false;
     uint64_t before = v->snapshot_chunks;
@@ -212,7 +317,7 @@ static bool snapshot_one(struct recordings *r, const struct recording *one,
         *bytes += (v->snapshot_chunks - before) * PIANO_REC_CHUNK_BYTES;
     if (number == -ENOSPC)
         r->refused++;
-    if (!stays)
+    if (v == &passing)
         view_close(v);
     return number > 0;
 }
@@ -222,7 +327,7 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
     size_t taken = 0;
     recordings_find(r);
     for (size_t i = 0; i < r->count; i++) {
-        if (is_at_work(&r->list[i]))
+        if (recordings_is_at_work(&r->list[i]))
             taken += snapshot_one(r, &r->list[i], kind, bytes);
     }
     return taken;
@@ -232,10 +337,7 @@ static bool fire_one(struct recordings *r, const struct recording *one,
                      const struct piano__fired *fired)
 {
     struct view passing;
-    bool stays = one->pid == r->program;
-    struct view *v = stays                                 ? program_view(r, one)
-                     : view_open(&passing, one->path) == 0 ? &passing
-                                                           : NULL;
+    struct view *v = view_of(r, one, &passing);
     if (!v)
         return false;
     struct piano__rec_header *h = v->base.header;
@@ -247,7 +349,7 @@ static bool fire_one(struct recordings *r, const struct recording *one,
     if (fired->action == PIANO_FIRED_END)
         __atomic_store_n(&h->ended_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                          __ATOMIC_RELAXED);
-    if (!stays)
+    if (v == &passing)
         view_close(v);
     return true;
 }
@@ -257,6 +359,6 @@ size_t recordings_fire(struct recordings *r, const struct piano__fired *fired)
     size_t count = 0;
     recordings_find(r);
     for (size_t i = 0; i < r->count; i++)
-        count += is_at_work(&r->list[i]) && fire_one(r, &r->list[i], fired);
+        count += recordings_is_at_work(&r->list[i]) && fire_one(r, &r->list[i], fired);
     return count;
 }

@@ -7,14 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "tool/record/view.h"
+#include "tool/util/map.h"
 
 struct recording {
     char *path;
     pid_t pid;
-    unsigned image; /* 1; 2, 3, ... after each exec */
-    bool over;      /* complete: the process ended or became another program */
+    unsigned image;    /* 1; 2, 3, ... after each exec */
+    bool over;         /* complete: the process ended or became another program */
+    bool is_looked_at; /* whether there is anything in it, after it was over */
 };
 
 struct recordings {
@@ -24,10 +27,14 @@ struct recordings {
     uint64_t since_ns; /* CLOCK_MONOTONIC of the start; older recordings are not ours */
     struct recording *list;
     size_t count;
-    unsigned next;    /* next image of the program to look for */
-    struct view view; /* of the newest image of the program, while it runs */
-    char *viewed;     /* path of `view`; NULL: not open */
-    uint64_t refused; /* snapshots refused for lack of space */
+    size_t dropped;                   /* recordings of children that had nothing */
+    struct map seen;                  /* file names of children, by hash */
+    struct timespec changed;          /* when the directory was changed, as far as it was read */
+    struct piano__rec_header *header; /* of `path`, for the limits on children; NULL: not mapped */
+    unsigned next;                    /* next image of the program to look for */
+    struct view view;                 /* of the newest image of the program, while it runs */
+    char *viewed;                     /* path of `view`; NULL: not open */
+    uint64_t refused;                 /* snapshots refused for lack of space */
 };
 
 /* Takes ownership of PATH. */
@@ -48,6 +55,12 @@ size_t recordings_snapshot(struct recordings *r, enum piano__snapshot_kind kind,
 /* Writes FIRED into all recordings that are being written, and ends them if that is its action.
  * Returns how many. */
 size_t recordings_fire(struct recordings *r, const struct piano__fired *fired);
+
+/* Whether ONE is still written; notes it if not. */
+bool recordings_is_at_work(struct recording *one);
+
+/* Removes the file of ONE if nothing was recorded; its path is then NULL. Returns whether it did. */
+bool recordings_drop_empty(struct recording *one);
 
 /* Reads the header of PATH. Returns 0 or negative errno. */
 int recordings_header(const char *path, struct piano__rec_header *h);

@@ -18,6 +18,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "tool/util/vec.h"
+
 static const uint64_t KERNEL_SPACE = UINT64_C(0xffff800000000000);
 static const uint64_t CONTEXTS = (uint64_t)-4096; /* PERF_CONTEXT_...: markers between addresses */
 static const uint64_t SETTLED_NS = 1000000;       /* records reach their ring within this time */
@@ -57,6 +59,7 @@ void sampler_release(struct sampler *c)
     unwinder_free(c->unwinder);
     journal_release(&c->journal);
     free(c->raws);
+    free(c->ends);
     memset(c, 0, sizeof *c);
     journal_init(&c->journal);
 }
@@ -106,9 +109,29 @@ static uint32_t walk(struct sampler *c, struct thread *t, const struct unwind_re
 
 static void stop_clock(struct thread *t, uint64_t at_ns)
 {
-    if (t->on_since_ns > 0 && at_ns > t->on_since_ns)
+    if (t->on_since_ns > 0 && at_ns > t->on_since_ns) {
         t->used_ns += at_ns - t->on_since_ns;
+        t->process->used_ns += at_ns - t->on_since_ns;
+    }
     t->on_since_ns = 0;
+}
+
+/* The last thread of a process ends. */
+static void note_end(struct sampler *c, const struct process *p, uint64_t at_ns)
+{
+    if (p->threads > 1 || c->end_count == SAMPLER_ENDS || VEC_DOUBLE(c->ends, c->end_count) != 0)
+        return;
+    c->ends[c->end_count++] =
+        (struct sampler_end){.pid = p->pid, .at_ns = at_ns, .used_ns = p->used_ns};
+}
+
+const struct sampler_end *sampler_end_of(const struct sampler *c, uint32_t pid)
+{
+    for (size_t i = c->end_count; i-- > 0;) {
+        if (c->ends[i].pid == pid)
+            return &c->ends[i];
+    }
+    return NULL;
 }
 
 static void tell_thread(struct sampler *c, struct thread *t, uint64_t at_ns)
@@ -411,6 +434,7 @@ static void take(void *ctx, const struct perf_event *e, bool is_switch)
         struct thread *t = tasks_find(&c->tasks, e->tid);
         if (t) {
             put_rest(c, t, e);
+            note_end(c, t->process, e->time);
             forget_raw(c, t);
         }
         tasks_exit(&c->tasks, e->tid);
@@ -476,6 +500,7 @@ void sampler_stop(struct sampler *c)
     sampler_drain(c, true);
     perf_close(&c->perf);
     c->is_open = false;
+    c->is_stopped = true;
 }
 
 double sampler_patience(const struct sampler *c)

@@ -15,7 +15,15 @@
 
 enum {
     CPU_AWAY_NS = 100000, /* shorter absences are only counted */
-    CPU_RAWS = 512,       /* stacks of threads that just left, not yet walked */
+    SAMPLER_ENDS = 1 << 16,
+    CPU_RAWS = 512, /* stacks of threads that just left, not yet walked */
+};
+
+/* A process that has ended. */
+struct sampler_end {
+    uint32_t pid;
+    uint64_t at_ns;   /* CLOCK_MONOTONIC */
+    uint64_t used_ns; /* CPU time of its threads */
 };
 
 /* The stack of a thread when it left its CPU. */
@@ -32,11 +40,14 @@ struct sampler {
     struct perf_wish wish;
     struct perf perf;
     bool is_open;
-    bool is_owner; /* the tool created the recording, not the program */
+    bool is_stopped; /* by sampler_stop: `tasks` are those of that time */
+    bool is_owner;   /* the tool created the recording, not the program */
     struct tasks tasks;
     struct unwinder *unwinder;
     struct journal journal;
     struct cpu_raw *raws;
+    struct sampler_end *ends; /* in order of time */
+    size_t end_count;
     struct pace pace;     /* of context switches */
     uint64_t leaves;      /* context switches so far */
     bool has_lost_stacks; /* since the last drain: the rings for stacks were full */
@@ -68,6 +79,8 @@ int sampler_attach(struct sampler *c, pid_t pid);
 void sampler_drain(struct sampler *c, bool is_last);
 /* Processes all records and takes no more samples. */
 void sampler_stop(struct sampler *c);
+/* The end of process PID, if it was sampled and has ended; or NULL. */
+const struct sampler_end *sampler_end_of(const struct sampler *c, uint32_t pid);
 /* How long the next drain can wait, in seconds. */
 double sampler_patience(const struct sampler *c);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,14 +25,29 @@ static const struct {
              {PIANO_OWN_MIMALLOC, {"mimalloc: ", "error: "}},
              {PIANO_OWN_TCMALLOC, {"tcmalloc.", "central_cache_free"}}};
 
-/* Returns whether the file contains the messages of an allocator. */
+static bool has_text(const char *data, size_t len, const char *text)
+{
+    return memmem(data, len, text, strlen(text)) != NULL;
+}
+
+/* CPython contains mimalloc since 3.13, and uses it in builds without the GIL, or if PYTHONMALLOC
+ * names it. */
+static bool is_unused(const char *data, size_t len, enum piano__own_kind kind)
+{
+    const char *chosen = getenv("PYTHONMALLOC");
+    bool is_chosen = chosen && strncmp(chosen, "mimalloc", strlen("mimalloc")) == 0;
+    return kind == PIANO_OWN_MIMALLOC && !is_chosen && has_text(data, len, "pymalloc_debug") &&
+           !has_text(data, len, "free-threading build");
+}
+
+/* Returns whether the file contains the messages of an allocator that it uses. */
 static bool find_allocator(const char *data, size_t len, enum piano__own_kind *kind)
 {
     char mark[64];
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         int length = snprintf(mark, sizeof mark, "%s%s", marks[i].parts[0], marks[i].parts[1]);
         *kind = marks[i].kind;
-        if (memmem(data, len, mark, (size_t)length))
+        if (memmem(data, len, mark, (size_t)length) && !is_unused(data, len, *kind))
             return true;
     }
     return false;

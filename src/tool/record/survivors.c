@@ -1,6 +1,6 @@
-/* The kernel's records name every process that was sampled from outside. Without them, a process is
- * recognised by the variable PIANO_RECORD in its environment, which it inherited from the program.
- * A process that has cleared its environment is not found. */
+/* The kernel's records name every process that was sampled from outside. Without them, and after the
+ * last of them, a process is recognised by the variable PIANO_RECORD in its environment, which it
+ * inherited from the program. A process that has cleared its environment is not found. */
 #include "tool/record/survivors.h"
 
 #include <dirent.h>
@@ -52,7 +52,14 @@ static bool has_variable(pid_t pid, const char *variable)
     return found;
 }
 
-static void find_inherited(struct survivors *s, const struct recordings *recordings)
+static bool is_sampled(const struct sampler *cpu, pid_t pid)
+{
+    return cpu && tasks_find(&cpu->tasks, (uint32_t)pid);
+}
+
+/* Without those that CPU knows. */
+static void find_inherited(struct survivors *s, const struct recordings *recordings,
+                           const struct sampler *cpu)
 {
     char *variable = NULL;
     const struct dirent *e;
@@ -61,7 +68,8 @@ static void find_inherited(struct survivors *s, const struct recordings *recordi
     DIR *dir = opendir("/proc");
     while (dir && (e = readdir(dir))) {
         pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-        if (pid > 0 && pid != recordings->program && has_variable(pid, variable) && is_running(pid))
+        if (pid > 0 && pid != recordings->program && !is_sampled(cpu, pid) &&
+            has_variable(pid, variable) && is_running(pid))
             add(s, pid);
     }
     if (dir)
@@ -72,9 +80,9 @@ static void find_inherited(struct survivors *s, const struct recordings *recordi
 struct survivors survivors_find(const struct recordings *recordings, const struct sampler *cpu)
 {
     struct survivors s = {.count = 0};
-    if (cpu && cpu->is_open)
+    if (cpu && (cpu->is_open || cpu->is_stopped))
         find_sampled(&s, cpu, recordings->program);
-    else
-        find_inherited(&s, recordings);
+    if (!cpu || !cpu->is_open)
+        find_inherited(&s, recordings, cpu);
     return s;
 }

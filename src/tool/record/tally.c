@@ -67,7 +67,7 @@ static uint64_t sum_of(int fd, uint64_t chunks, uint32_t type,
     return sum;
 }
 
-static void tally(const char *path)
+void tally_one(const char *path)
 {
     struct piano__rec_header h;
     if (recordings_header(path, &h) != 0 || !(h.flags & PIANO_REC_HAS_EVENTS) ||
@@ -91,7 +91,7 @@ void tally_events(const struct recordings *r)
         pid_t pid = r->list[i].pid;
         bool is_gone = (kill(pid, 0) != 0 && errno == ESRCH) || process_is_zombie(pid);
         if (r->list[i].over || pid == r->program || is_gone)
-            tally(r->list[i].path);
+            tally_one(r->list[i].path);
     }
 }
 

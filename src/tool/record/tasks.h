@@ -14,6 +14,7 @@ struct process {
     struct process *next; /* in the same bucket */
     /* CPU time that samples of its threads represent beyond what those threads used. */
     uint64_t ahead_ns;
+    uint64_t used_ns; /* CPU time of its threads, from the records of their switches */
     uint32_t pid;
     size_t threads;
     struct space space;

@@ -23,14 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/record/forecast.h"
+#include "tool/record/lookout.h"
 #include "tool/record/process.h"
 #include "tool/record/series.h"
 #include "tool/util/say.h"
-#include "tool/util/units.h"
 
 /* The longest wait, if there are only signals to wait for. */
 static const double LONG_S = 3600;
+static const double CHILDREN_S = 0.2; /* between two looks for children */
 
 static double now_s(void)
 {
@@ -41,6 +41,8 @@ static double now_s(void)
 
 /* What is waited for --------------------------------------------------------------------------- */
 
+enum { SIGNALS, SOCKET, RINGS };
+
 struct waits {
     struct pollfd *list; /* first the signals, then a socket, then the rings */
     size_t count;
@@ -50,7 +52,7 @@ static bool waits_open(struct waits *w, const sigset_t *awaited, int socket,
                        const struct sampler *cpu)
 {
     size_t rings = cpu && cpu->is_open ? cpu->perf.cpu_count : 0;
-    *w = (struct waits){.list = calloc(rings + 2, sizeof *w->list)};
+    *w = (struct waits){.list = calloc(rings + RINGS, sizeof *w->list)};
     if (!w->list)
         return false;
     w->list[w->count++] =
@@ -64,10 +66,16 @@ static bool waits_open(struct waits *w, const sigset_t *awaited, int socket,
     return true;
 }
 
+/* The rings are closed: their descriptors may soon be those of other files. */
+static void waits_forget_rings(struct waits *w)
+{
+    w->count = w->count < RINGS ? w->count : RINGS;
+}
+
 static void waits_close(struct waits *w)
 {
-    if (w->list && w->list[0].fd >= 0)
-        close(w->list[0].fd);
+    if (w->list && w->list[SIGNALS].fd >= 0)
+        close(w->list[SIGNALS].fd);
     free(w->list);
 }
 
@@ -77,7 +85,7 @@ static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
 {
     struct timespec limit = {.tv_sec = (time_t)wait_s,
                              .tv_nsec = (long)((wait_s - floor(wait_s)) * 1e9)};
-    if (!w->list || w->list[0].fd < 0) { /* no memory or descriptor: wait for signals only */
+    if (!w->list || w->list[SIGNALS].fd < 0) { /* no memory or descriptor: wait for signals only */
         siginfo_t plain;
         if (sigtimedwait(awaited, &plain, &limit) <= 0)
             return false;
@@ -86,22 +94,12 @@ static bool waits_for(struct waits *w, const sigset_t *awaited, double wait_s,
         return true;
     }
     ppoll(w->list, w->count, &limit, NULL);
-    for (size_t i = 2; i < w->count; i++) {
-        if (w->list[i].revents & (POLLHUP | POLLERR)) /* the process or thread has ended */
+    for (size_t i = RINGS; i < w->count; i++) {
+        if (w->list[i].revents & (POLLHUP | POLLERR | POLLNVAL)) /* the thread has ended */
             w->list[i].fd = -1;
     }
-    return read(w->list[0].fd, info, sizeof *info) == (ssize_t)sizeof *info;
+    return read(w->list[SIGNALS].fd, info, sizeof *info) == (ssize_t)sizeof *info;
 }
-
-/* Follows the newest recording of the program. */
-struct lookout {
-    const struct flight_wish *wish;
-    struct flight *flight; /* NULL: no recording yet */
-    char *path;            /* of it */
-    double due_s;          /* 0: not asked for, or over */
-    double forecast_s;     /* the same, for the room for events */
-    double again_s;        /* no condition comes true before */
-};
 
 /* What is done by the clock -------------------------------------------------------------------- */
 
@@ -121,19 +119,18 @@ static void pass_deadline(const struct record *r, pid_t pid, struct watch *w, st
 
 /* Seconds until the next timed action. */
 static double patience(const struct deadline *d, const struct series *s, const struct lookout *l,
-                       const struct sampler *cpu, double now)
+                       const struct sampler *cpu, bool children, double now)
 {
     double wait = LONG_S;
     if (d->signal)
         wait = fmin(wait, d->at_s - now);
     if (s->interval_s > 0)
         wait = fmin(wait, s->due_s - now);
-    if (l->due_s > 0)
-        wait = fmin(wait, l->due_s - now);
-    if (l->forecast_s > 0)
-        wait = fmin(wait, l->forecast_s - now);
+    wait = fmin(wait, lookout_due(l, now + LONG_S) - now);
     if (cpu && cpu->is_open)
         wait = fmin(wait, sampler_patience(cpu));
+    else if (children)
+        wait = fmin(wait, CHILDREN_S);
     return fmax(wait, 0);
 }
 
@@ -162,90 +159,6 @@ static void take_samples(struct recordings *recordings, struct sampler *cpu, boo
     if (newest && (!cpu->journal.path || strcmp(newest, cpu->journal.path) != 0))
         (void)journal_move(&cpu->journal, newest); /* on failure, retry the next time */
     sampler_drain(cpu, is_last);
-}
-
-/* Watching the recording itself ---------------------------------------------------------------- */
-
-static const double AGAIN_S = 10; /* between two times that a condition comes true */
-
-static const double FORECAST_S = 0.25;
-
-/* Looks less and less often: the forecast is wanted before the ring is full. */
-static void look_ahead(struct lookout *l, struct recordings *recordings, double now)
-{
-    struct piano__rec_header h;
-    char text[300];
-    recordings_find(recordings);
-    const char *newest = recordings_newest(recordings);
-    double since = now - (double)recordings->since_ns / 1e9;
-    l->forecast_s = now + fmax(FORECAST_S, since / 8);
-    if (!newest || recordings_header(newest, &h) != 0 ||
-        !forecast(text, sizeof text, &h, (uint64_t)(now * 1e9)))
-        return;
-    say("%s", text);
-    l->forecast_s = 0;
-}
-
-static void lookout_start(struct lookout *l, const struct record *r, double now)
-{
-    *l = (struct lookout){.wish = &r->flight};
-    l->due_s = flight_is_asked(l->wish) ? now : 0;
-    l->forecast_s = r->events && isatty(STDERR_FILENO) == 1 ? now + FORECAST_S : 0;
-}
-
-/* Ends the recording or takes a snapshot. Returns whether it was ended. */
-static bool act(struct recordings *recordings, struct sampler *cpu,
-                const struct piano__fired *fired)
-{
-    char text[300], at[UNITS_LEN];
-    uint64_t bytes = 0;
-    bool is_end = fired->action == PIANO_FIRED_END;
-    recordings_snapshot(recordings, PIANO_SNAPSHOT_ASKED, &bytes);
-    recordings_fire(recordings, fired);
-    if (is_end && cpu)
-        sampler_stop(cpu);
-    say("after %s: %s; %s", units_time(at, (int64_t)(fired->at_ns - recordings->since_ns)),
-        flight_text(text, sizeof text, fired),
-        is_end ? "the recording ends here, the program goes on" : "a snapshot was taken");
-    return is_end;
-}
-
-/* After an exec the program writes to another recording. */
-static bool follow_newest(struct lookout *l, struct recordings *recordings)
-{
-    recordings_find(recordings);
-    const char *newest = recordings_newest(recordings);
-    if (newest && (!l->path || strcmp(newest, l->path) != 0)) {
-        flight_close(l->flight, now_s());
-        free(l->path);
-        l->path = strdup(newest);
-        l->flight = l->path ? flight_open(newest, l->wish) : NULL;
-    }
-    return l->flight != NULL;
-}
-
-/* A short program may have ended before its recording was found. */
-static void lookout_stop(struct lookout *l, struct recordings *recordings)
-{
-    if (l->due_s > 0)
-        (void)follow_newest(l, recordings);
-    flight_close(l->flight, now_s());
-    free(l->path);
-    *l = (struct lookout){.due_s = 0};
-}
-
-static void look_out(struct lookout *l, struct recordings *recordings, struct sampler *cpu,
-                     struct series *series, double now)
-{
-    struct piano__fired fired;
-    l->due_s = now + 1.0 / FLIGHT_STEPS;
-    if (!follow_newest(l, recordings) || !flight_step(l->flight, now, &fired) || now < l->again_s)
-        return;
-    l->again_s = now + AGAIN_S;
-    if (!act(recordings, cpu, &fired))
-        return;
-    series->interval_s = 0; /* no more snapshots */
-    lookout_stop(l, recordings);
 }
 
 static void handle(const struct signalfd_siginfo *info, pid_t pid, struct recordings *recordings)
@@ -283,11 +196,22 @@ static bool is_over(pid_t pid, struct watch *w)
         return false;
     struct rusage used = {.ru_utime = {0}};
     w->end_ns = (uint64_t)(now_s() * 1e9);
-    w->cpu_ns = process_cpu_ns(pid);
+    if (!w->is_cut)
+        w->cpu_ns = process_cpu_ns(pid);
     wait4(pid, &w->status, 0, &used);
     w->family_user_ns = time_ns(used.ru_utime);
     w->family_ns = w->family_user_ns + time_ns(used.ru_stime);
     return true;
+}
+
+/* The recording has ended, and the program goes on: takes no more snapshots, and waits for no more
+ * samples. */
+static void cut(pid_t pid, struct watch *w, struct waits *waits, struct series *series)
+{
+    w->is_cut = true;
+    w->cpu_ns = process_cpu_ns(pid);
+    series->interval_s = 0;
+    waits_forget_rings(waits);
 }
 
 void watch_program(const struct record *r, struct recordings *recordings, struct sampler *cpu,
@@ -313,11 +237,12 @@ void watch_program(const struct record *r, struct recordings *recordings, struct
         if (series_is_due(&series, now))
             take_due(recordings, &series, now);
         take_samples(recordings, cpu, false);
-        if (lookout.due_s > 0 && now >= lookout.due_s)
-            look_out(&lookout, recordings, cpu, &series, now);
-        if (lookout.forecast_s > 0 && now >= lookout.forecast_s)
-            look_ahead(&lookout, recordings, now);
-        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, now_s()), &info))
+        if (!cpu && r->children)
+            recordings_find(recordings);
+        if (lookout_step(&lookout, recordings, cpu, now))
+            cut(pid, w, &waits, &series);
+        if (waits_for(&waits, awaited, patience(&d, &series, &lookout, cpu, r->children, now_s()),
+                      &info))
             handle(&info, pid, recordings);
     }
     lookout_stop(&lookout, recordings);
@@ -342,37 +267,48 @@ static void note_use(pid_t pid, uint64_t begin_ns, struct watch *w)
     w->cpu_ns = now > begin_ns ? now - begin_ns : w->cpu_ns;
 }
 
+/* Does what is due. Returns whether the recording has ended. */
+static bool work(struct recordings *recordings, struct sampler *cpu, struct series *series,
+                 struct lookout *lookout)
+{
+    if (series_is_due(series, now_s()))
+        take_due(recordings, series, now_s());
+    if (cpu)
+        sampler_drain(cpu, false);
+    return lookout_step(lookout, recordings, cpu, now_s());
+}
+
 bool watch_process(const struct record *r, struct recordings *recordings, int socket,
                    struct sampler *cpu, const struct launch_signals *signals, struct watch *w)
 {
     const sigset_t *awaited = &signals->awaited;
     struct waits waits;
     struct series series;
+    struct lookout lookout;
     struct signalfd_siginfo info;
     double end_s = now_s() + (r->duration_s > 0 ? r->duration_s : INFINITY);
     const struct deadline none = {0, 0};
-    const struct lookout nothing = {0};
     int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     uint64_t begin_ns = process_cpu_ns(r->pid);
     *w = (struct watch){0};
     waits_open(&waits, awaited, socket, cpu);
     series_start(&series, r->heap ? r->every_s : 0, now_s());
+    lookout_start(&lookout, r, now_s());
     bool ended;
     while (!(ended = has_ended(r->pid, pidfd)) && now_s() < end_s) {
         note_use(r->pid, begin_ns, w);
-        if (series_is_due(&series, now_s()))
-            take_due(recordings, &series, now_s());
-        if (cpu)
-            sampler_drain(cpu, false);
-        double next_s = patience(&none, &series, &nothing, cpu, now_s());
+        if (work(recordings, cpu, &series, &lookout))
+            break;
+        double next_s = patience(&none, &series, &lookout, cpu, false, now_s());
         double wait = fmax(fmin(next_s, end_s - now_s()), 0);
         bool is_signal = waits_for(&waits, awaited, wait, &info);
         if (is_signal && info.ssi_signo == SIGUSR2 && r->heap)
             take_asked(recordings);
-        if ((is_signal && is_end(&info, signals)) || (waits.list && waits.list[1].revents))
+        if ((is_signal && is_end(&info, signals)) || (waits.list && waits.list[SOCKET].revents))
             break;
     }
     note_use(r->pid, begin_ns, w);
+    lookout_stop(&lookout, recordings);
     waits_close(&waits);
     if (pidfd >= 0)
         close(pidfd);

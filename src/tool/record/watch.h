@@ -13,9 +13,11 @@
 struct watch {
     int status;      /* from waitpid */
     bool timed_out;  /* the time limit expired and we ended it */
+    bool is_cut;     /* a condition ended the recording before the program */
     uint64_t end_ns; /* CLOCK_MONOTONIC */
-    /* CPU time of the process, and of its children that it waited for too; 0: unknown. */
+    /* CPU time of the process while it was recorded; 0: unknown. */
     uint64_t cpu_ns;
+    /* The same until it ended, with the children that it waited for. */
     uint64_t family_ns;
     uint64_t family_user_ns; /* without the kernel's work */
 };

@@ -1,44 +1,82 @@
 /* Prints a comparison of CPU samples as a table or as JSON. */
 #include "tool/report/recordings_diff.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "tool/profile/compare.h"
 #include "tool/report/diff_parts.h"
-#include "tool/util/json.h"
-#include "tool/util/say.h"
 #include "tool/util/units.h"
 
-static int add_row(struct table *t, const struct cpu_change *c)
+struct view {
+    const struct cpu_diff *d;
+    double fail_above;
+    struct diff_titles titles;
+};
+
+static struct view view_of(const struct cpu_diff *d, double fail_above)
 {
-    char text[UNITS_LEN], module[300];
-    char *name = profile_safe_name(c->function, false);
-    if (!name)
-        return -ENOMEM;
-    table_cell(t, name);
-    free(name);
-    for (int s = 0; s < 2; s++)
-        table_cell(t, c->present[s] ? units_time(text, figure_whole(c->self_ns[s])) : "-");
-    table_cell(t, units_time_signed(text, figure_whole(c->self_ns[1] - c->self_ns[0])));
-    diff_percent_cell(t, c->present, c->self_ns);
-    table_cell(t, diff_verdict(c->self_ns, c->is_beyond, "slower", "faster"));
-    diff_count_cell(t, c->samples);
-    table_cell(t, say_safe(module, sizeof(module), c->module));
-    return 0;
+    struct view v = {.d = d, .fail_above = fail_above};
+    diff_titles(&v.titles, NULL, d->labels, 20);
+    return v;
 }
 
-static void add_titles(struct table *t, const struct cpu_diff *d)
+/* ---- columns ---- */
+
+static void time_columns(struct sheet *s, const void *ctx, const void *of)
 {
-    table_column(t, "Function", TABLE_LEFT, 0);
-    for (int s = 0; s < 2; s++)
-        diff_column(t, NULL, d->labels[s], 20, 0);
-    table_column(t, "Delta", TABLE_RIGHT, 0);
-    table_column(t, "%", TABLE_RIGHT, 0);
-    table_column(t, "", TABLE_LEFT, 0);
-    table_column(t, "Samples", TABLE_RIGHT, 2);
-    table_column(t, "Module", TABLE_LEFT, 1);
+    const struct view *v = ctx;
+    const struct cpu_change *c = of;
+    diff_add_pair(s, &(const struct diff_pair){.kind = SHEET_TIME,
+                                               .key = "self_ns",
+                                               .titles = &v->titles,
+                                               .value = c->self_ns,
+                                               .present = c->present,
+                                               .is_known = true});
+    diff_put_pair(s->json, "total_ns", c->total_ns);
+    diff_add_delta(s, SHEET_TIME, "Delta", 0, c->self_ns);
+    diff_add_counts(s, "samples", "Samples", 2, 1, c->samples);
+    SHEET(s, TIME, "noise_ns", NULL, .number = figure_whole(c->noise));
+    diff_add_percent(s, "delta_pct", compare_percent(c->self_ns), 0, c->present, c->self_ns);
+    if (s->json && v->fail_above >= 0)
+        json_add_flag(s->json, "failed", cpu_diff_grew(v->d, c, v->fail_above));
+    diff_add_verdict(s, "significant", c->is_beyond, 0,
+                     diff_verdict(c->self_ns, c->is_beyond, "slower", "faster"));
 }
+
+static void put_allocations(struct json_writer *w, const struct view *v, const struct cpu_change *c)
+{
+    if (v->d->has_heap) {
+        diff_put_pair(w, "alloc_count", c->alloc_count);
+        diff_put_pair(w, "alloc_bytes", c->alloc_bytes);
+    } else if (w) {
+        json_add_null(w, "alloc_count");
+        json_add_null(w, "alloc_bytes");
+    }
+}
+
+static void row_columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct view *v = ctx;
+    const struct cpu_change *c = of;
+    char *name = s->table ? profile_safe_name(c->function, false) : NULL;
+    if (s->table && !name)
+        s->texts.failed = true;
+    SHEET(s, TEXT, "name", "Function", .text = c->function, .shown = name);
+    SHEET(s, TEXT, "module", "Module", .text = c->module, .optional = 1, .place = 2);
+    SHEET(s, TEXT, "file", NULL, .text = c->file);
+    diff_put_flags(s->json, "present", c->present);
+    put_allocations(s->json, v, c);
+    if (v->d->has_cpu) {
+        time_columns(s, ctx, of);
+    } else if (s->json) {
+        json_add_null(s->json, "self_ns");
+        json_add_null(s->json, "delta_pct");
+        json_add_null(s->json, "significant");
+    }
+    free(name);
+}
+
+/* ---- table ---- */
 
 static bool is_shown(const struct cpu_change *c)
 {
@@ -58,23 +96,16 @@ static void print_total(FILE *out, const struct cpu_diff *d)
 int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_options *o)
 {
     struct table t = {.cells = NULL};
-    size_t top = o->all ? d->count : o->top ? o->top : REPORT_TOP, shown = 0, all = 0;
-    int err = 0;
-    add_titles(&t, d);
-    for (size_t i = 0; i < d->count && err == 0; i++) {
-        if (!is_shown(&d->rows[i]))
-            continue;
-        if (all++ < top) {
-            err = add_row(&t, &d->rows[i]);
-            shown++;
-        }
-    }
-    if (err == 0)
-        err = table_print(&t, out, o->width, o->colour);
-    table_release(&t);
+    const struct view v = view_of(d, -1);
+    size_t all = 0, top = diff_shown(d->count, o);
+    sheet_titles(&t, row_columns, &v, &d->total);
+    for (size_t i = 0; i < d->count && !t.failed; i++)
+        if (is_shown(&d->rows[i]) && all++ < top)
+            sheet_table(&t, row_columns, &v, &d->rows[i]);
+    int err = diff_print_table(out, &t, o);
     if (err)
         return err;
-    diff_more(out, shown, all, "function", o);
+    diff_more(out, all < top ? all : top, all, "function", o);
     print_total(out, d);
     report_dim(out, o->colour,
                "slower, faster: beyond 2.58 times the sampling error (99 %%); differences between "
@@ -84,53 +115,18 @@ int cpu_diff_print(FILE *out, const struct cpu_diff *d, const struct report_opti
 
 /* ---- JSON ---- */
 
-static void put_times(struct buf *b, const struct cpu_diff *d, const struct cpu_change *c,
-                      double fail_above)
+void cpu_diff_put(struct json_writer *w, const struct cpu_diff *d, double fail_above)
 {
-    diff_put_pair(b, "self_ns", c->self_ns);
-    diff_put_pair(b, "total_ns", c->total_ns);
-    buf_printf(b, "\"samples\":[%llu,%llu],\"noise_ns\":%lld,", (unsigned long long)c->samples[0],
-               (unsigned long long)c->samples[1], (long long)figure_whole(c->noise));
-    diff_put_percent(b, "delta_pct", compare_percent(c->self_ns));
-    if (fail_above >= 0)
-        diff_put_flag(b, "failed", cpu_diff_grew(d, c, fail_above));
-    buf_printf(b, "\"significant\":%s", c->is_beyond ? "true" : "false");
-}
-
-static void put_row(struct buf *b, const struct cpu_diff *d, const struct cpu_change *c,
-                    double fail_above)
-{
-    json_put_text(b, "name", c->function);
-    json_put_text(b, "module", c->module);
-    json_put_text(b, "file", c->file);
-    diff_put_flags(b, "present", c->present);
-    if (d->has_heap) {
-        diff_put_pair(b, "alloc_count", c->alloc_count);
-        diff_put_pair(b, "alloc_bytes", c->alloc_bytes);
-    } else {
-        buf_puts(b, "\"alloc_count\":null,\"alloc_bytes\":null,");
-    }
-    if (d->has_cpu)
-        put_times(b, d, c, fail_above);
-    else
-        buf_puts(b, "\"self_ns\":null,\"delta_pct\":null,\"significant\":null");
-}
-
-int cpu_diff_put(struct buf *b, FILE *out, const struct cpu_diff *d, double fail_above)
-{
-    int err = 0;
-    buf_puts(b, "\"functions\":[");
-    for (size_t i = 0; i < d->count && err == 0; i++) {
-        buf_puts(b, i ? ",\n{" : "\n{");
-        put_row(b, d, &d->rows[i], fail_above);
-        buf_putc(b, '}');
-        err = buf_flush(b, out, false);
-    }
-    buf_puts(b, "\n],\n");
+    const struct view v = view_of(d, fail_above);
+    json_add_array(w, "functions");
+    for (size_t i = 0; i < d->count && w->err == 0; i++)
+        sheet_put_row(w, row_columns, &v, &d->rows[i]);
+    json_line(w);
+    json_close(w);
     if (d->has_cpu) {
-        buf_puts(b, "\"cpu_total\":{");
-        put_times(b, d, &d->total, fail_above);
-        buf_puts(b, "},\n");
+        json_line(w);
+        json_add_object(w, "cpu_total");
+        sheet_put(w, time_columns, &v, &d->total);
+        json_close(w);
     }
-    return err;
 }

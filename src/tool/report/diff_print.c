@@ -1,31 +1,35 @@
 /* Prints a comparison as a table or as JSON. */
 #include "tool/report/diff.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/profile/profile.h"
 #include "tool/report/diff_parts.h"
-#include "tool/util/json.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
-/* ---- table ---- */
+struct view {
+    const struct diff *d;
+    double fail_above;
+    bool allocs, verdict; /* which columns the table has */
+    struct diff_titles titles;
+};
 
-static void name_cell(struct table *t, const struct diff *d, size_t at)
+/* ---- columns ---- */
+
+/* Safe to show, with the file if several functions have this name; malloc'd. */
+static char *row_name(const struct diff_row *row)
 {
-    const struct diff_row *row = &d->rows[at];
     size_t size = strlen(row->name) * 8 + 1;
     char *safe = malloc(size), file[256];
     struct buf b = {0};
     buf_puts(&b, safe ? say_safe(safe, size, row->name) : "?");
     if (row->file && row->namesake)
         buf_printf(&b, " (%s)", say_safe(file, sizeof(file), row->file));
-    table_cell(t, b.data ? b.data : "?");
-    buf_free(&b);
     free(safe);
+    return b.data;
 }
 
 /* Counts per frame and means are rarely whole numbers. */
@@ -48,23 +52,132 @@ static const char *count_delta(char *text, double v)
 }
 
 /* As in `report`: `~` for an estimate, `~0` for a time that is too small to resolve. */
-static void time_cell(struct table *t, const struct diff_row *row, int side)
+static void add_time(struct sheet *s, const struct view *v, const struct diff_row *row, int side)
 {
     char text[UNITS_LEN], marked[UNITS_LEN + 1];
     int64_t ns = figure_whole(diff_figure(row, DIFF_SELF, side));
     bool residue = ns == 0 && row->residue[side];
     snprintf(marked, sizeof(marked), "%s%s", row->sampled[side] ? "~" : "", report_time(text, ns));
-    table_cell(t, !row->present[side] ? "-" : residue ? "~0" : marked);
+    SHEET(s, TIME, NULL, v->titles.text[side],
+          .shown = !row->present[side] ? "-"
+                   : residue           ? "~0"
+                                       : marked);
 }
 
-static void verdict_cell(struct table *t, const struct diff_row *row, const double self[2])
+static const char *verdict_word(const struct diff_row *row, const double self[2])
 {
     enum verdict v = row->real[DIFF_SELF];
     if (v == VERDICT_UNKNOWN)
-        table_cell(t, row->waited && !row->unresolved ? "waited" : "");
-    else
-        table_cell(t, diff_verdict(self, v == VERDICT_REAL, "slower", "faster"));
+        return row->waited && !row->unresolved ? "waited" : "";
+    return diff_verdict(self, v == VERDICT_REAL, "slower", "faster");
 }
+
+static void add_time_change(struct sheet *s, const struct diff_row *row)
+{
+    const double self[2] = {diff_figure(row, DIFF_SELF, 0), diff_figure(row, DIFF_SELF, 1)};
+    diff_put_pair(s->json, "self_ns", row->value[DIFF_SELF]);
+    diff_add_delta(s, SHEET_TIME, "Delta", 0, self);
+    diff_add_percent(s, "delta_pct", diff_percent(row, DIFF_SELF), 0, row->present, self);
+}
+
+/* In the table, allocations stand right of all figures of time. */
+static void add_allocs(struct sheet *s, const struct view *v, const struct diff_row *row)
+{
+    char first[UNITS_LEN], second[UNITS_LEN], pair[2 * UNITS_LEN + 4], delta[UNITS_LEN];
+    double count[2] = {diff_figure(row, DIFF_ALLOCS, 0), diff_figure(row, DIFF_ALLOCS, 1)};
+    double bytes[2] = {diff_figure(row, DIFF_BYTES, 0), diff_figure(row, DIFF_BYTES, 1)};
+    if (!s->table || !v->allocs)
+        return;
+    snprintf(pair, sizeof(pair), "%s -> %s", count_text(first, count[0]),
+             count_text(second, count[1]));
+    SHEET(s, COUNT, NULL, "Allocs", .place = 1, .optional = 1, .shown = pair);
+    SHEET(s, COUNT, NULL, "Delta", .place = 1, .shown = count_delta(delta, count[1] - count[0]));
+    SHEET(s, BYTES_SIGNED, NULL, "Bytes", .place = 1, .number = figure_whole(bytes[1] - bytes[0]));
+}
+
+static void put_means(struct json_writer *w, const char *key, const double v[2])
+{
+    json_add_array(w, key);
+    for (int s = 0; s < 2; s++)
+        json_add_real(w, NULL, 3, v[s]);
+    json_close(w);
+}
+
+static void put_verdict(struct json_writer *w, const char *key, enum verdict v)
+{
+    if (v == VERDICT_UNKNOWN)
+        json_add_null(w, key);
+    else
+        json_add_flag(w, key, v == VERDICT_REAL);
+}
+
+static void put_allocs(struct json_writer *w, const struct diff *d, const struct diff_row *row)
+{
+    if (d->lacks_allocs) {
+        json_add_null(w, "alloc_count");
+        json_add_null(w, "alloc_count_delta_pct");
+        json_add_null(w, "alloc_bytes");
+        json_add_null(w, "alloc_bytes_delta_pct");
+        return;
+    }
+    diff_put_pair(w, "alloc_count", row->value[DIFF_ALLOCS]);
+    diff_put_percent(w, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
+    diff_put_pair(w, "alloc_bytes", row->value[DIFF_BYTES]);
+    diff_put_percent(w, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
+}
+
+static void put_per_frame(struct json_writer *w, const struct diff *d, const struct diff_row *row)
+{
+    if (!row->by_frame)
+        return;
+    put_means(w, "self_ns_per_frame", row->per_frame[DIFF_SELF]);
+    if (!d->lacks_allocs) {
+        put_means(w, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS]);
+        put_means(w, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES]);
+    }
+}
+
+/* The members that no column of the table shows. */
+static void put_rest(struct json_writer *w, const struct view *v, const struct diff_row *row)
+{
+    const struct diff *d = v->d;
+    diff_put_pair(w, "calls", row->calls);
+    put_allocs(w, d, row);
+    put_per_frame(w, d, row);
+    diff_put_flags(w, "present", row->present);
+    put_verdict(w, "alloc_count_significant", row->real[DIFF_ALLOCS]);
+    put_verdict(w, "alloc_bytes_significant", row->real[DIFF_BYTES]);
+    diff_put_flags(w, "sampled", row->sampled);
+    json_add_flag(w, "resolved", !row->unresolved);
+    json_add_flag(w, "waited", row->waited);
+    if (v->fail_above >= 0) {
+        bool failed = false;
+        for (int m = 0; m < DIFF_MEASURES; m++)
+            failed |= diff_grew(d, row, (enum diff_measure)m, v->fail_above);
+        json_add_flag(w, "failed", failed);
+    }
+    put_verdict(w, "significant", row->real[DIFF_SELF]);
+}
+
+static void row_columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct view *v = ctx;
+    const struct diff_row *row = of;
+    const double self[2] = {diff_figure(row, DIFF_SELF, 0), diff_figure(row, DIFF_SELF, 1)};
+    char *name = s->table ? row_name(row) : NULL;
+    SHEET(s, TEXT, "name", "Function", .text = row->name, .shown = name);
+    SHEET(s, TEXT, "file", NULL, .text = row->file);
+    for (int side = 0; side < 2; side++)
+        add_time(s, v, row, side);
+    add_time_change(s, row);
+    SHEET(s, TEXT, NULL, v->verdict ? "" : NULL, .shown = verdict_word(row, self));
+    add_allocs(s, v, row);
+    if (s->json)
+        put_rest(s->json, v, row);
+    free(name);
+}
+
+/* ---- table ---- */
 
 static bool any_allocs(const struct diff *d)
 {
@@ -79,43 +192,13 @@ static bool any_verdict(const struct diff *d)
     return false;
 }
 
-static void add_titles(struct table *t, const struct diff *d, bool allocs, bool verdict)
+static struct view view_of(const struct diff *d, double fail_above)
 {
-    table_column(t, "Function", TABLE_LEFT, 0);
-    for (int s = 0; s < 2; s++)
-        diff_column(t, NULL, d->sides[s].label, 20, 0);
-    table_column(t, "Delta", TABLE_RIGHT, 0);
-    table_column(t, "%", TABLE_RIGHT, 0);
-    if (verdict)
-        table_column(t, "", TABLE_LEFT, 0);
-    if (allocs) {
-        table_column(t, "Allocs", TABLE_RIGHT, 1);
-        table_column(t, "Delta", TABLE_RIGHT, 0);
-        table_column(t, "Bytes", TABLE_RIGHT, 0);
-    }
-}
-
-static void add_row(struct table *t, const struct diff *d, size_t at, bool allocs, bool verdict)
-{
-    const struct diff_row *row = &d->rows[at];
-    char text[UNITS_LEN], pair[2 * UNITS_LEN + 4], second[UNITS_LEN];
-    double self[2] = {diff_figure(row, DIFF_SELF, 0), diff_figure(row, DIFF_SELF, 1)};
-    double count[2] = {diff_figure(row, DIFF_ALLOCS, 0), diff_figure(row, DIFF_ALLOCS, 1)};
-    double bytes[2] = {diff_figure(row, DIFF_BYTES, 0), diff_figure(row, DIFF_BYTES, 1)};
-    name_cell(t, d, at);
-    for (int s = 0; s < 2; s++)
-        time_cell(t, row, s);
-    table_cell(t, units_time_signed(text, figure_whole(self[1] - self[0])));
-    diff_percent_cell(t, row->present, self);
-    if (verdict)
-        verdict_cell(t, row, self);
-    if (!allocs)
-        return;
-    snprintf(pair, sizeof(pair), "%s -> %s", count_text(text, count[0]),
-             count_text(second, count[1]));
-    table_cell(t, pair);
-    table_cell(t, count_delta(text, count[1] - count[0]));
-    table_cell(t, units_bytes_signed(text, figure_whole(bytes[1] - bytes[0])));
+    const char *const labels[2] = {d->sides[0].label, d->sides[1].label};
+    struct view v = {
+        .d = d, .fail_above = fail_above, .allocs = any_allocs(d), .verdict = any_verdict(d)};
+    diff_titles(&v.titles, NULL, labels, 20);
+    return v;
 }
 
 static void print_notes(FILE *out, const struct diff *d, size_t shown, bool colour)
@@ -155,15 +238,14 @@ static void print_footer(FILE *out, const struct diff *d)
 
 int diff_print(FILE *out, const struct diff *d, const struct report_options *o)
 {
+    static const struct diff_row none = {.name = ""};
     struct table t = {.cells = NULL};
-    bool allocs = any_allocs(d), verdict = any_verdict(d);
-    size_t top = o->all ? d->count : o->top ? o->top : REPORT_TOP;
-    size_t shown = d->count < top ? d->count : top;
-    add_titles(&t, d, allocs, verdict);
+    const struct view v = view_of(d, -1);
+    size_t shown = diff_shown(d->count, o);
+    sheet_titles(&t, row_columns, &v, &none);
     for (size_t i = 0; i < shown; i++)
-        add_row(&t, d, i, allocs, verdict);
-    int err = table_print(&t, out, o->width, o->colour);
-    table_release(&t);
+        sheet_table(&t, row_columns, &v, &d->rows[i]);
+    int err = diff_print_table(out, &t, o);
     if (err)
         return err;
     diff_more(out, shown, d->count, "function", o);
@@ -174,85 +256,34 @@ int diff_print(FILE *out, const struct diff *d, const struct report_options *o)
 
 /* ---- JSON ---- */
 
-static void put_means(struct buf *b, const char *key, const double v[2])
+static void put_runs(struct json_writer *w, const struct diff *d)
 {
-    buf_printf(b, "\"%s\":[%.3f,%.3f],", key, v[0], v[1]);
-}
-
-static const char *verdict_text(enum verdict v)
-{
-    return v == VERDICT_UNKNOWN ? "null" : v == VERDICT_REAL ? "true" : "false";
-}
-
-static void put_row(struct buf *b, const struct diff *d, const struct diff_row *row,
-                    double fail_above)
-{
-    buf_putc(b, '{');
-    json_put_text(b, "name", row->name);
-    json_put_text(b, "file", row->file);
-    diff_put_pair(b, "self_ns", row->value[DIFF_SELF]);
-    diff_put_percent(b, "delta_pct", diff_percent(row, DIFF_SELF));
-    diff_put_pair(b, "calls", row->calls);
-    if (d->lacks_allocs) {
-        buf_puts(b, "\"alloc_count\":null,\"alloc_count_delta_pct\":null,\"alloc_bytes\":null,"
-                    "\"alloc_bytes_delta_pct\":null,");
-    } else {
-        diff_put_pair(b, "alloc_count", row->value[DIFF_ALLOCS]);
-        diff_put_percent(b, "alloc_count_delta_pct", diff_percent(row, DIFF_ALLOCS));
-        diff_put_pair(b, "alloc_bytes", row->value[DIFF_BYTES]);
-        diff_put_percent(b, "alloc_bytes_delta_pct", diff_percent(row, DIFF_BYTES));
+    json_add_array(w, "runs");
+    for (int s = 0; s < 2; s++) {
+        json_add_array(w, NULL);
+        for (size_t r = 0; r < d->sides[s].count; r++)
+            json_add_text(w, NULL, d->sides[s].runs[r].path);
+        json_close(w);
     }
-    if (row->by_frame) {
-        put_means(b, "self_ns_per_frame", row->per_frame[DIFF_SELF]);
-        if (!d->lacks_allocs) {
-            put_means(b, "alloc_count_per_frame", row->per_frame[DIFF_ALLOCS]);
-            put_means(b, "alloc_bytes_per_frame", row->per_frame[DIFF_BYTES]);
-        }
-    }
-    diff_put_flags(b, "present", row->present);
-    buf_printf(b, "\"alloc_count_significant\":%s,\"alloc_bytes_significant\":%s,",
-               verdict_text(row->real[DIFF_ALLOCS]), verdict_text(row->real[DIFF_BYTES]));
-    diff_put_flags(b, "sampled", row->sampled);
-    diff_put_flag(b, "resolved", !row->unresolved);
-    diff_put_flag(b, "waited", row->waited);
-    if (fail_above >= 0) {
-        bool failed = false;
-        for (int m = 0; m < DIFF_MEASURES; m++)
-            failed |= diff_grew(d, row, (enum diff_measure)m, fail_above);
-        diff_put_flag(b, "failed", failed);
-    }
-    buf_printf(b, "\"significant\":%s}", verdict_text(row->real[DIFF_SELF]));
+    json_close(w);
 }
 
 int diff_print_json(FILE *out, const struct diff *d, double fail_above)
 {
-    struct buf b = {0};
-    int err = 0;
-    buf_puts(&b, "{\"functions\":[");
-    for (size_t i = 0; i < d->count && err == 0; i++) {
-        buf_puts(&b, i ? ",\n" : "\n");
-        put_row(&b, d, &d->rows[i], fail_above);
-        err = buf_flush(&b, out, false);
-    }
+    struct json_writer w = {.out = out};
+    const struct view v = view_of(d, fail_above);
+    json_add_object(&w, NULL);
+    json_add_array(&w, "functions");
+    for (size_t i = 0; i < d->count && w.err == 0; i++)
+        sheet_put_row(&w, row_columns, &v, &d->rows[i]);
+    json_line(&w);
+    json_close(&w);
     bool repeated = d->sides[0].count > 1 && d->sides[1].count > 1;
-    buf_printf(&b, "\n],\n\"basis\":\"%s\",\"judged_by\":%s,", d->by_frame ? "frame" : "run",
-               repeated         ? "\"runs\""
-               : any_verdict(d) ? "\"frames\""
-                                : "null");
-    diff_put_flag(&b, "without_runq", d->without_runq);
-    diff_put_pair(&b, "frames", d->frames);
-    buf_puts(&b, "\"runs\":[");
-    for (int s = 0; s < 2; s++) {
-        buf_puts(&b, s ? ",[" : "[");
-        for (size_t r = 0; r < d->sides[s].count; r++) {
-            buf_puts(&b, r ? "," : "");
-            json_put_string(&b, d->sides[s].runs[r].path);
-        }
-        buf_putc(&b, ']');
-    }
-    buf_puts(&b, "]}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
-    return err;
+    json_line(&w);
+    json_add_text(&w, "basis", d->by_frame ? "frame" : "run");
+    json_add_text(&w, "judged_by", repeated ? "runs" : v.verdict ? "frames" : NULL);
+    json_add_flag(&w, "without_runq", d->without_runq);
+    diff_put_pair(&w, "frames", d->frames);
+    put_runs(&w, d);
+    return json_finish(&w);
 }

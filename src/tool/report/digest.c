@@ -12,7 +12,6 @@
 #include "tool/report/cpu.h"
 #include "tool/report/diff.h"
 #include "tool/report/recordings_diff.h"
-#include "tool/util/json.h"
 #include "tool/util/units.h"
 
 enum { TOP = 50, WORST_FRAMES = 20, KINDS_OF_FRAMES = 3, MOST_BYTES = 4 << 20 };
@@ -21,6 +20,15 @@ enum { TOP = 50, WORST_FRAMES = 20, KINDS_OF_FRAMES = 3, MOST_BYTES = 4 << 20 };
 
 /* Writes a report about WHAT with lists of at most TOP items. Returns 0 or negative errno. */
 typedef int writer(FILE *out, void *what, size_t top);
+
+/* Prepares a member of the digest. Each one but the first begins a line. */
+static void add_member(struct digest *r)
+{
+    if (r->reports.open.len == 0)
+        json_add_object(&r->reports, NULL);
+    else
+        json_line(&r->reports);
+}
 
 /* Adds the report that WRITE makes of WHAT as member KEY, with TOP items. Uses fewer if the report
  * would be too large because of long names (nested templates in every stack). */
@@ -36,13 +44,13 @@ static int put_report(struct digest *r, const char *key, writer *write, void *wh
         if (fclose(out) != 0)
             err = err ? err : -ENOMEM;
         if (err == 0 && (len <= MOST_BYTES || top < 4)) {
-            buf_printf(&r->text, "%s\"%s\":", r->text.len ? ",\n" : "", key);
-            buf_put(&r->text, text, len);
+            add_member(r);
+            json_add_raw(&r->reports, key, text, len);
             top = 0;
         }
         free(text);
         if (err || top == 0)
-            return err ? err : r->text.failed ? -ENOMEM : 0;
+            return err ? err : r->reports.text.failed ? -ENOMEM : 0;
     }
 }
 
@@ -54,29 +62,33 @@ tell(struct digest *r, const char *kind, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    buf_printf(&r->overview, "%s{\"kind\":\"%s\",\"text\":", r->overview.len ? "," : "", kind);
-    json_put_string(&r->overview, text.data ? text.data : "");
-    buf_putc(&r->overview, '}');
-    r->overview.failed |= text.failed;
+    if (r->overview.open.len == 0)
+        json_add_array(&r->overview, NULL);
+    json_add_object(&r->overview, NULL);
+    json_add_text(&r->overview, "kind", kind);
+    json_add_text(&r->overview, "text", text.data ? text.data : "");
+    json_close(&r->overview);
+    json_keep_error(&r->overview, text.failed ? -ENOMEM : 0);
     buf_free(&text);
 }
 
-void digest_put(struct buf *b, const struct digest *r)
+void digest_put(struct buf *b, struct digest *r)
 {
-    buf_putc(b, '{');
-    if (r->text.len)
-        buf_put(b, r->text.data, r->text.len);
-    buf_printf(b, "%s\"overview\":[", r->text.len ? ",\n" : "");
-    if (r->overview.len)
-        buf_put(b, r->overview.data, r->overview.len);
-    buf_puts(b, "]}");
-    b->failed |= r->text.failed || r->overview.failed;
+    struct buf overview = {0};
+    if (r->overview.open.len == 0)
+        json_add_array(&r->overview, NULL);
+    json_finish_in(&r->overview, &overview);
+    add_member(r);
+    json_add_raw(&r->reports, "overview", overview.data ? overview.data : "", overview.len);
+    json_keep_error(&r->reports, overview.failed ? -ENOMEM : 0);
+    json_finish_in(&r->reports, b);
+    buf_free(&overview);
 }
 
 void digest_release(struct digest *r)
 {
-    buf_free(&r->text);
-    buf_free(&r->overview);
+    json_release(&r->reports);
+    json_release(&r->overview);
 }
 
 /* ---- functions ---- */
@@ -144,7 +156,7 @@ static void tell_heap(struct digest *r, const struct profile *heap)
     tell(r, "heap", "%s live, %s allocated, %s at the peak",
          figure_bytes(live, heap->rec.total.live_bytes),
          figure_bytes(all, heap->rec.total.allocated_bytes),
-         figure_bytes(peak, heap->rec.header.peak_bytes));
+         recording_is_one_heap(&heap->rec) ? figure_bytes(peak, heap->rec.header.peak_bytes) : "-");
     uint32_t *sorted = heap_sorted(heap, FIGURE_LIVE, &count);
     if (sorted && count) {
         const struct heap_site *site = &heap->sites[sorted[0]];
@@ -177,10 +189,10 @@ static int put_growth(struct digest *r, const struct profile *heap)
         free(name);
     }
     g.count = g.count < TOP ? g.count : TOP;
-    buf_puts(&r->text, r->text.len ? ",\n" : "");
-    heap_put_growth(&r->text, heap, &g);
+    add_member(r);
+    heap_add_growth(&r->reports, heap, &g);
     heap_growth_release(&g);
-    return r->text.failed ? -ENOMEM : 0;
+    return r->reports.text.failed ? -ENOMEM : 0;
 }
 
 static int write_heap(FILE *out, void *what, size_t top)

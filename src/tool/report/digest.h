@@ -5,10 +5,11 @@
 
 #include "tool/load/run.h"
 #include "tool/report/polls.h"
+#include "tool/util/json_writer.h"
 
 struct digest {
-    struct buf text;     /* members of a JSON object */
-    struct buf overview; /* items of an array */
+    struct json_writer reports;  /* an object, which is not closed */
+    struct json_writer overview; /* an array, which is not closed */
 };
 
 /* Each returns 0 or negative errno. */
@@ -21,8 +22,8 @@ int digest_polls(struct digest *r, struct polls *p);
 /* The difference between two. */
 int digest_diff(struct digest *r, struct run runs[2]);
 int digest_heap_diff(struct digest *r, const struct profile heaps[2]);
-/* Writes the whole object to B. */
-void digest_put(struct buf *b, const struct digest *r);
+/* Appends the whole object to B, once. */
+void digest_put(struct buf *b, struct digest *r);
 void digest_release(struct digest *r);
 
 #endif

@@ -1,6 +1,7 @@
 /* Chooses the frames to show: the worst by wall or CPU time relative to the median of their
  * kind, or by absolute time if there is a budget. */
 #include "tool/report/frames.h"
+#include "tool/util/order.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void heap_offer(struct ranked *heap, size_t *len, size_t count, struct ra
 static int compare_index(const void *a, const void *b)
 {
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
+    return ORDER(x, y);
 }
 
 /* Puts the WORST frames by wall or CPU time relative to the median of their kind into HEAP, and
@@ -100,9 +101,7 @@ static size_t with_neighbours(const struct run *run, const struct ranked *heap, 
 static int compare_badness(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->badness > y->badness || x->badness < y->badness)
-        return x->badness > y->badness ? -1 : 1;
-    return (x->frame > y->frame) - (x->frame < y->frame);
+    return ORDER(y->badness, x->badness) ?: ORDER(x->frame, y->frame);
 }
 
 int frames_worst(const struct run *run, size_t worst, enum report_rank rank, size_t **out,

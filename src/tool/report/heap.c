@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tool/report/processes.h"
+#include "tool/util/order.h"
 #include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
@@ -136,12 +138,16 @@ static void sum_columns(struct sheet *s, const void *ctx, const void *of)
 static void peak_columns(struct sheet *s, const struct view *v, const struct recording_sum *sum)
 {
     bool peak = v->by == FIGURE_PEAK;
+    bool known = recording_is_one_heap(&v->heap->rec);
     SHEET(s, BYTES, "peak_bytes", peak ? "At peak" : NULL, .number = figure_whole(sum->peak_bytes),
-          .place = AT_FIGURE);
-    if (s->json)
+          .unknown = !known, .place = AT_FIGURE);
+    if (s->json && known)
         put_interval(s->json, "peak_bytes_ci95", recording_peak_interval, &v->heap->rec, sum);
+    else if (s->json)
+        json_add_null(s->json, "peak_bytes_ci95");
     SHEET(s, COUNT, "peak_objects", peak ? "Objects" : NULL,
-          .number = figure_whole(sum->peak_objects), .place = AT_DETAILS, .optional = -4);
+          .number = figure_whole(sum->peak_objects), .unknown = !known, .place = AT_DETAILS,
+          .optional = -4);
 }
 
 /* The row is the number of a site. */
@@ -261,33 +267,20 @@ int heap_report(FILE *out, const struct profile *heap, const struct heap_options
 
 /* ---- JSON ---- */
 
-struct order {
-    double figure;
-    uint32_t index;
-};
-
-static int compare_order(const void *a, const void *b)
-{
-    const struct order *x = a, *y = b;
-    if (x->figure > y->figure || x->figure < y->figure)
-        return x->figure > y->figure ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
 /* Sites, or stacks with a site, by their figure, at most TOP if that is not 0; NULL: no memory. */
-static struct order *sorted(const struct view *v, bool stacks, size_t top, size_t *count)
+static struct order_ranked *sorted(const struct view *v, bool stacks, size_t top, size_t *count)
 {
     size_t all = stacks ? v->heap->rec.stack_count : v->heap->site_count;
-    struct order *list = calloc(all + 1, sizeof(*list));
+    struct order_ranked *list = calloc(all + 1, sizeof(*list));
     *count = 0;
     for (uint32_t i = 0; list && i < all; i++) {
         const struct recording_sum *sum =
             stacks ? &v->heap->rec.stacks[i].sum : &v->heap->sites[i].sum;
         if (!stacks || profile_has_site(v->heap, i))
-            list[(*count)++] = (struct order){figure_value(sum, v->by), i};
+            list[(*count)++] = (struct order_ranked){figure_value(sum, v->by), i};
     }
     if (list && *count)
-        qsort(list, *count, sizeof(*list), compare_order);
+        qsort(list, *count, sizeof(*list), order_ranked);
     *count = top && *count > top ? top : *count;
     return list;
 }
@@ -311,7 +304,7 @@ static void put_rows(struct json_writer *w, const struct view *v, const char *ke
                      size_t top)
 {
     size_t count = 0;
-    struct order *list = sorted(v, stacks, top, &count);
+    struct order_ranked *list = sorted(v, stacks, top, &count);
     json_keep_error(w, list ? 0 : -ENOMEM);
     json_line(w);
     json_add_array(w, key);
@@ -414,9 +407,13 @@ static void put_whole(struct json_writer *w, const struct view *v, const struct 
 {
     const struct recording *rec = &v->heap->rec;
     sheet_put(w, sum_columns, v, &rec->total);
-    json_add_number(w, "peak_bytes", figure_whole(rec->header.peak_bytes));
-    put_whole_peak(w, rec);
-    json_add_number(w, "peak_objects", figure_whole(rec->header.peak_objects));
+    bool known = recording_is_one_heap(rec);
+    json_add_known(w, "peak_bytes", known, figure_whole(rec->header.peak_bytes));
+    if (known)
+        put_whole_peak(w, rec);
+    else
+        json_add_null(w, "peak_bytes_ci95");
+    json_add_known(w, "peak_objects", known, figure_whole(rec->header.peak_objects));
     put_moment(w, "peak_at_ns", rec, rec->header.peak_bytes > 0, rec->header.peak_ns);
     json_add_known_count(w, "resident_bytes_max", heap_resident(rec) > 0, heap_resident(rec));
     put_rows(w, v, "sites", true, o->top);
@@ -446,6 +443,8 @@ int heap_report_json(FILE *out, const struct profile *heap, const struct heap_op
     json_line(&w);
     if (h->growth)
         heap_add_growth(&w, heap, h->growth);
+    if (rec->family)
+        processes_put(&w, heap, NULL);
     report_put_recording(&w, rec);
     free(v.frames);
     return json_finish(&w);

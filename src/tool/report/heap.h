@@ -76,9 +76,8 @@ int heap_print_tree(FILE *out, const struct profile *heap, enum figure by,
 int heap_print_leaks(FILE *out, const struct profile *heap, const struct report_options *o);
 int heap_print_growth(FILE *out, const struct profile *heap, const struct heap_growth *g,
                       const struct report_options *o);
-/* The member "growth", written by W or at the end of B. */
+/* The member "growth". */
 void heap_add_growth(struct json_writer *w, const struct profile *heap,
                      const struct heap_growth *g);
-void heap_put_growth(struct buf *b, const struct profile *heap, const struct heap_growth *g);
 
 #endif

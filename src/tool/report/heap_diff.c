@@ -1,17 +1,60 @@
 /* Prints a comparison of two heaps as a table or as JSON. */
 #include "tool/report/recordings_diff.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "tool/profile/compare.h"
 #include "tool/report/diff_parts.h"
-#include "tool/util/json.h"
 #include "tool/util/units.h"
 
-static const char *const titles[HEAP_DIFFS] = {"Live", "Peak", "Alloc"};
-static const char *const keys[HEAP_DIFFS] = {"live_bytes", "peak_bytes", "alloc_bytes"};
+/* The columns of each figure. OPTIONAL is for both sides, change, percent and verdict. */
+static const struct figure_keys {
+    const char *title, *delta, *key, *interval, *objects, *percent, *significant;
+    int optional[4];
+} figures[HEAP_DIFFS] = {
+    {"Live",
+     "Live Delta",
+     "live_bytes",
+     "live_bytes_ci95",
+     "live_objects",
+     "live_bytes_delta_pct",
+     "live_bytes_significant",
+     {1, 0, -4, -3}},
+    {"Peak",
+     "Peak Delta",
+     "peak_bytes",
+     "peak_bytes_ci95",
+     "peak_objects",
+     "peak_bytes_delta_pct",
+     "peak_bytes_significant",
+     {4, -5, 6, 5}},
+    {"Alloc",
+     "Alloc Delta",
+     "alloc_bytes",
+     "alloc_bytes_ci95",
+     "alloc_count",
+     "delta_pct",
+     "significant",
+     {3, 0, -2, -1}},
+};
 
+struct view {
+    const struct heap_diff *d;
+    double fail_above;
+    struct diff_titles titles[HEAP_DIFFS];
+};
+
+static struct view view_of(const struct heap_diff *d, double fail_above)
+{
+    struct view v = {.d = d, .fail_above = fail_above};
+    for (int f = 0; f < HEAP_DIFFS; f++)
+        diff_titles(&v.titles[f], figures[f].title, d->labels, 12);
+    return v;
+}
+
+/* ---- columns ---- */
+
+/* malloc'd */
 static char *row_name(const struct heap_change *c)
 {
     char *name = profile_safe_name(c->function, c->mmap);
@@ -24,44 +67,95 @@ static char *row_name(const struct heap_change *c)
     return b.failed ? NULL : b.data;
 }
 
-static void figure_cells(struct table *t, const struct heap_change *c, enum heap_diff_figure figure)
+static void put_intervals(struct json_writer *w, const struct heap_diff *d,
+                          const struct heap_change *c, enum heap_diff_figure figure)
 {
-    char text[UNITS_LEN];
     double v[2];
-    heap_diff_values(c, figure, v);
-    for (int s = 0; s < 2; s++)
-        table_cell(t, c->present[s] ? figure_bytes(text, v[s]) : "-");
-    table_cell(t, units_bytes_signed(text, figure_whole(v[1] - v[0])));
-    diff_percent_cell(t, c->present, v);
-    table_cell(t, diff_verdict(v, c->differs[figure], "more", "less"));
-}
-
-static int add_row(struct table *t, const struct heap_change *c)
-{
-    char *name = row_name(c);
-    if (!name)
-        return -ENOMEM;
-    table_cell(t, name);
-    for (int f = 0; f < HEAP_DIFFS; f++)
-        figure_cells(t, c, (enum heap_diff_figure)f);
-    free(name);
-    return 0;
-}
-
-static void add_titles(struct table *t, const struct heap_diff *d)
-{
-    char title[64];
-    table_column(t, "Site < caller", TABLE_LEFT, 0);
-    for (int f = 0; f < HEAP_DIFFS; f++) {
-        bool peak = f == HEAP_DIFF_PEAK;
-        for (int s = 0; s < 2; s++)
-            diff_column(t, titles[f], d->labels[s], 12, peak ? 4 : f + 1);
-        snprintf(title, sizeof(title), "%s Delta", titles[f]);
-        table_column(t, title, TABLE_RIGHT, peak ? -5 : 0);
-        table_column(t, "%", TABLE_RIGHT, peak ? 6 : f - 4);
-        table_column(t, "", TABLE_LEFT, peak ? 5 : f - 3);
+    if (!w)
+        return;
+    json_add_array(w, figures[figure].interval);
+    for (int s = 0; s < 2; s++) {
+        heap_diff_intervals[figure](&d->sides[s].rec, &c->sum[s], &v[0], &v[1]);
+        diff_put_pair(w, NULL, v);
     }
+    json_close(w);
 }
+
+static void put_objects(struct json_writer *w, const struct heap_change *c,
+                        enum heap_diff_figure figure)
+{
+    const struct recording_sum *s = c->sum;
+    const double live[2] = {s[0].live_objects, s[1].live_objects};
+    const double peak[2] = {s[0].peak_objects, s[1].peak_objects};
+    const double allocated[2] = {s[0].allocated_objects, s[1].allocated_objects};
+    diff_put_pair(w, figures[figure].objects,
+                  figure == HEAP_DIFF_LIVE   ? live
+                  : figure == HEAP_DIFF_PEAK ? peak
+                                             : allocated);
+}
+
+static void figure_columns(struct sheet *s, const struct view *v, const struct heap_change *c,
+                           enum heap_diff_figure figure)
+{
+    const struct figure_keys *f = &figures[figure];
+    double value[2];
+    heap_diff_values(c, figure, value);
+    if (figure == HEAP_DIFF_ALLOCATED)
+        put_objects(s->json, c, figure);
+    diff_add_pair(s, &(const struct diff_pair){.kind = SHEET_BYTES,
+                                               .key = f->key,
+                                               .titles = &v->titles[figure],
+                                               .optional = f->optional[0],
+                                               .value = value,
+                                               .present = c->present,
+                                               .is_known = true});
+    put_intervals(s->json, v->d, c, figure);
+    if (figure != HEAP_DIFF_ALLOCATED)
+        put_objects(s->json, c, figure);
+    diff_add_delta(s, SHEET_BYTES, f->delta, f->optional[1], value);
+    diff_add_percent(s, f->percent, compare_percent(value), f->optional[2], c->present, value);
+    diff_add_verdict(s, f->significant, c->differs[figure], f->optional[3],
+                     diff_verdict(value, c->differs[figure], "more", "less"));
+}
+
+/* Whether this row makes the command fail, and which figures do. */
+static void put_failed(struct json_writer *w, const struct view *v, const struct heap_change *c)
+{
+    const char *keys[HEAP_DIFFS];
+    bool failed[HEAP_DIFFS];
+    if (v->fail_above < 0)
+        return;
+    for (int f = 0; f < HEAP_DIFFS; f++) {
+        keys[f] = figures[f].key;
+        failed[f] = heap_diff_grew(v->d, c, (enum heap_diff_figure)f, v->fail_above);
+    }
+    diff_put_failed(w, keys, failed, HEAP_DIFFS);
+}
+
+static void total_columns(struct sheet *s, const void *ctx, const void *of)
+{
+    put_failed(s->json, ctx, of);
+    for (int f = 0; f < HEAP_DIFFS; f++)
+        figure_columns(s, ctx, of, (enum heap_diff_figure)f);
+}
+
+static void row_columns(struct sheet *s, const void *ctx, const void *of)
+{
+    const struct heap_change *c = of;
+    char *name = s->table ? row_name(c) : NULL;
+    if (s->table && !name)
+        s->texts.failed = true;
+    SHEET(s, TEXT, "name", "Site < caller", .text = c->function, .shown = name);
+    SHEET(s, TEXT, "caller", NULL, .text = c->caller);
+    SHEET(s, TEXT, "file", NULL, .text = c->file);
+    SHEET(s, TEXT, "memory", NULL, .text = c->mmap ? "mmap" : "malloc");
+    SHEET(s, TIME, "self_ns", NULL, .unknown = true);
+    diff_put_flags(s->json, "present", c->present);
+    total_columns(s, ctx, of);
+    free(name);
+}
+
+/* ---- table ---- */
 
 static void print_total(FILE *out, const struct heap_diff *d, enum heap_diff_figure figure)
 {
@@ -77,15 +171,12 @@ static void print_total(FILE *out, const struct heap_diff *d, enum heap_diff_fig
 int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_options *o)
 {
     struct table t = {.cells = NULL};
-    size_t top = o->all ? d->count : o->top ? o->top : REPORT_TOP;
-    size_t shown = d->count < top ? d->count : top;
-    int err = 0;
-    add_titles(&t, d);
-    for (size_t i = 0; i < shown && err == 0; i++)
-        err = add_row(&t, &d->rows[i]);
-    if (err == 0)
-        err = table_print(&t, out, o->width, o->colour);
-    table_release(&t);
+    const struct view v = view_of(d, -1);
+    size_t shown = diff_shown(d->count, o);
+    sheet_titles(&t, row_columns, &v, &d->total);
+    for (size_t i = 0; i < shown && !t.failed; i++)
+        sheet_table(&t, row_columns, &v, &d->rows[i]);
+    int err = diff_print_table(out, &t, o);
     if (err)
         return err;
     diff_more(out, shown, d->count, "site", o);
@@ -98,118 +189,34 @@ int heap_diff_print(FILE *out, const struct heap_diff *d, const struct report_op
 
 /* ---- JSON ---- */
 
-static void put_intervals(struct buf *b, const char *key, const struct heap_diff *d,
-                          const struct heap_change *c, enum heap_diff_figure figure)
+static void put_rows(struct json_writer *w, const char *key, const char *total,
+                     const struct view *v)
 {
-    double v[2][2];
-    for (int s = 0; s < 2; s++)
-        heap_diff_intervals[figure](&d->sides[s].rec, &c->sum[s], &v[s][0], &v[s][1]);
-    buf_printf(b, "\"%s\":[[%lld,%lld],[%lld,%lld]],", key, (long long)figure_whole(v[0][0]),
-               (long long)figure_whole(v[0][1]), (long long)figure_whole(v[1][0]),
-               (long long)figure_whole(v[1][1]));
+    json_add_array(w, key);
+    for (size_t i = 0; i < v->d->count && w->err == 0; i++)
+        sheet_put_row(w, row_columns, v, &v->d->rows[i]);
+    json_line(w);
+    json_close(w);
+    json_line(w);
+    json_add_object(w, total);
+    sheet_put(w, total_columns, v, &v->d->total);
+    json_close(w);
 }
 
-static void put_figure(struct buf *b, const struct heap_diff *d, const struct heap_change *c,
-                       enum heap_diff_figure figure)
+void heap_diff_put(struct json_writer *w, const struct heap_diff *d, double fail_above)
 {
-    static const char *const intervals[] = {"live_bytes_ci95", "peak_bytes_ci95",
-                                            "alloc_bytes_ci95"};
-    double v[2];
-    heap_diff_values(c, figure, v);
-    diff_put_pair(b, keys[figure], v);
-    put_intervals(b, intervals[figure], d, c, figure);
-}
-
-static void put_percent(struct buf *b, const char *key, const struct heap_change *c,
-                        enum heap_diff_figure figure)
-{
-    double v[2];
-    heap_diff_values(c, figure, v);
-    diff_put_percent(b, key, compare_percent(v));
-}
-
-static void put_change(struct buf *b, const struct heap_diff *d, const struct heap_change *c)
-{
-    const struct recording_sum *s = c->sum;
-    put_figure(b, d, c, HEAP_DIFF_LIVE);
-    diff_put_pair(b, "live_objects", (double[]){s[0].live_objects, s[1].live_objects});
-    put_percent(b, "live_bytes_delta_pct", c, HEAP_DIFF_LIVE);
-    diff_put_flag(b, "live_bytes_significant", c->differs[HEAP_DIFF_LIVE]);
-    put_figure(b, d, c, HEAP_DIFF_PEAK);
-    diff_put_pair(b, "peak_objects", (double[]){s[0].peak_objects, s[1].peak_objects});
-    put_percent(b, "peak_bytes_delta_pct", c, HEAP_DIFF_PEAK);
-    diff_put_flag(b, "peak_bytes_significant", c->differs[HEAP_DIFF_PEAK]);
-    diff_put_pair(b, "alloc_count", (double[]){s[0].allocated_objects, s[1].allocated_objects});
-    put_figure(b, d, c, HEAP_DIFF_ALLOCATED);
-    put_percent(b, "delta_pct", c, HEAP_DIFF_ALLOCATED);
-    buf_printf(b, "\"significant\":%s", c->differs[HEAP_DIFF_ALLOCATED] ? "true" : "false");
-}
-
-/* Whether this row makes the command fail, and which figures do. */
-static void put_failed(struct buf *b, const struct heap_diff *d, const struct heap_change *c,
-                       double fail_above)
-{
-    bool failed[HEAP_DIFFS];
-    if (fail_above < 0)
-        return;
-    for (int f = 0; f < HEAP_DIFFS; f++)
-        failed[f] = heap_diff_grew(d, c, (enum heap_diff_figure)f, fail_above);
-    diff_put_failed(b, keys, failed, HEAP_DIFFS);
-}
-
-static int put_rows(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above)
-{
-    int err = 0;
-    for (size_t i = 0; i < d->count && err == 0; i++) {
-        const struct heap_change *c = &d->rows[i];
-        buf_puts(b, i ? ",\n{" : "\n{");
-        json_put_text(b, "name", c->function);
-        json_put_text(b, "caller", c->caller);
-        json_put_text(b, "file", c->file);
-        json_put_text(b, "memory", c->mmap ? "mmap" : "malloc");
-        buf_puts(b, "\"self_ns\":null,");
-        diff_put_flags(b, "present", c->present);
-        put_failed(b, d, c, fail_above);
-        put_change(b, d, c);
-        buf_putc(b, '}');
-        err = buf_flush(b, out, false);
-    }
-    return err;
-}
-
-static void put_total(struct buf *b, const char *key, const struct heap_diff *d, double fail_above)
-{
-    buf_printf(b, "\n],\n\"%s\":{", key);
-    put_failed(b, d, &d->total, fail_above);
-    put_change(b, d, &d->total);
-    buf_puts(b, "},\n");
-}
-
-int heap_diff_put(struct buf *b, FILE *out, const struct heap_diff *d, double fail_above)
-{
-    buf_puts(b, "\"sites\":[");
-    int err = put_rows(b, out, d, fail_above);
-    put_total(b, "heap_total", d, fail_above);
-    return err;
+    const struct view v = view_of(d, fail_above);
+    json_line(w);
+    put_rows(w, "sites", "heap_total", &v);
 }
 
 int heap_diff_json(FILE *out, const struct heap_diff *d, double fail_above)
 {
-    struct buf b = {0};
-    buf_puts(&b, "{\"kind\":\"heap\",\"functions\":[");
-    int err = put_rows(&b, out, d, fail_above);
-    put_total(&b, "total", d, fail_above);
-    buf_puts(&b, "\"programs\":[");
-    json_put_string(&b, d->sides[0].rec.header.program);
-    buf_putc(&b, ',');
-    json_put_string(&b, d->sides[1].rec.header.program);
-    buf_puts(&b, "],\n\"runs\":[[");
-    json_put_string(&b, d->sides[0].rec.path);
-    buf_puts(&b, "],[");
-    json_put_string(&b, d->sides[1].rec.path);
-    buf_puts(&b, "]]}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
-    return err;
+    struct json_writer w = {.out = out};
+    const struct view v = view_of(d, fail_above);
+    json_add_object(&w, NULL);
+    json_add_text(&w, "kind", "heap");
+    put_rows(&w, "functions", "total", &v);
+    recordings_diff_put_paths(&w, &d->sides[0].rec, &d->sides[1].rec);
+    return json_finish(&w);
 }

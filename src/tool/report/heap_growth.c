@@ -160,12 +160,3 @@ void heap_add_growth(struct json_writer *w, const struct profile *heap, const st
     json_close(w);
     json_close(w);
 }
-
-void heap_put_growth(struct buf *b, const struct profile *heap, const struct heap_growth *g)
-{
-    struct json_writer w = {.text = *b};
-    heap_add_growth(&w, heap, g);
-    *b = w.text;
-    b->failed |= w.err != 0;
-    buf_free(&w.open);
-}

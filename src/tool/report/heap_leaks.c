@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/table.h"
 #include "tool/util/units.h"
@@ -25,17 +26,13 @@ struct leak {
 static int compare(const void *a, const void *b)
 {
     const struct leak *x = a, *y = b;
-    if (x->sum.live_bytes > y->sum.live_bytes || x->sum.live_bytes < y->sum.live_bytes)
-        return x->sum.live_bytes > y->sum.live_bytes ? -1 : 1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return ORDER(y->sum.live_bytes, x->sum.live_bytes) ?: ORDER(x->stack, y->stack);
 }
 
 static int compare_keys(const void *a, const void *b)
 {
     const struct leak *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return ORDER(x->key, y->key) ?: ORDER(x->stack, y->stack);
 }
 
 /* ---- stacks that print alike ---- */

@@ -198,8 +198,16 @@ void heap_print_program(FILE *out, const struct recording *rec)
     const struct piano__rec_header *h = &rec->header;
     char safe[PIANO_REC_PATH], text[UNITS_LEN], name[PIANO_REC_PATH];
     char from[UNITS_LEN], to[UNITS_LEN];
+    const struct recording_process *leader = recording_leader(rec);
     program_called(name, sizeof(name), h->program, h->command);
-    fprintf(out, "%s (pid %u) | ", *name ? say_safe(safe, sizeof(safe), name) : "-", h->pid);
+    if (leader)
+        snprintf(name, sizeof(name), "%s", leader->name);
+    fprintf(out, "%s (pid %u)", *name ? say_safe(safe, sizeof(safe), name) : "-",
+            leader ? leader->pid : h->pid);
+    if (leader)
+        fprintf(out, " and %zu more process%s", rec->process_count - 1,
+                rec->process_count == 2 ? "" : "es");
+    fputs(" | ", out);
     if (rec->duration_ns >= 0)
         fprintf(out, "%s%s | ", rec->duration_atleast ? "at least " : "",
                 units_time(text, rec->duration_ns));
@@ -290,6 +298,11 @@ void heap_print_answer(FILE *out, const struct profile *heap, const struct repor
     if (all->untracked_bytes > 0) {
         print_sum(out, "Not followed", all->untracked_bytes, all->untracked_objects);
         fputs(": not known to be live or freed\n", out);
+    }
+    if (!recording_is_one_heap(rec)) {
+        fprintf(out, "%-13s %9s of several processes; of one: --process NAME|PID\n", "Peak", "-");
+        print_health(out, &h->stats);
+        return;
     }
     print_sum(out, "Peak", h->peak_bytes, h->peak_objects);
     recording_whole_peak_interval(rec, &low, &high);

@@ -10,6 +10,7 @@
 #include "tool/load/coverage.h"
 #include "tool/report/cpu.h"
 #include "tool/report/polls.h"
+#include "tool/report/processes.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -36,6 +37,7 @@ static int show_polls(FILE *out, struct profile *profile, const char *run,
     if (err)
         return err;
     err = polls_flags_make(&flags, &p);
+    err = err ? err : processes_print(out, profile, &p, o);
     uint32_t *sorted = polls_sorted(&p, &count);
     report_heading(out, o->colour, "Polls");
     polls_print_covers(out, &p);
@@ -101,7 +103,10 @@ static int show_growth(FILE *out, const struct profile *profile, const char *run
     int err = heap_growth_make(&g, profile, GROWTH_NOT_GIVEN, GROWTH_NOT_GIVEN, &error);
     report_heading(out, o->colour, "Heap");
     if (err == -ENOENT)
-        fputs("-: there are no two snapshots near this range\n", out);
+        fputs(recording_is_one_heap(&profile->rec)
+                  ? "-: there are no two snapshots near this range\n"
+                  : "-: the growth of several processes is not known; of one: --process NAME|PID\n",
+              out);
     else if (err == 0)
         err = heap_print_growth(out, profile, &g, &few);
     heap_growth_release(&g);
@@ -122,7 +127,9 @@ static int show_heap(FILE *out, struct profile *profile, const char *run,
     fprintf(out, "%s live, %s allocated, %s at the peak\n",
             figure_bytes(live, profile->rec.total.live_bytes),
             figure_bytes(all, profile->rec.total.allocated_bytes),
-            figure_bytes(peak, profile->rec.header.peak_bytes));
+            recording_is_one_heap(&profile->rec)
+                ? figure_bytes(peak, profile->rec.header.peak_bytes)
+                : "-");
     for (size_t i = 0; sites && i < count && i < ROWS; i++) {
         const struct heap_site *site = &profile->sites[sites[i]];
         char *name = profile_safe_name(site->function, site->mmap);
@@ -144,12 +151,23 @@ static void show_hidden(FILE *out, const struct recording *rec, const struct rep
 
 /* ---- all ---- */
 
+/* All that is known of each process, after the rest was read. */
+static int put_processes(struct json_writer *w, struct profile *p, struct run_error *error)
+{
+    struct polls polls;
+    int err = polls_make(&polls, p, 0, error);
+    if (err)
+        return err;
+    processes_put(w, p, &polls);
+    polls_release(&polls);
+    return 0;
+}
+
 /* Figures of a range: what the header says is of the whole recording. */
 static int put_part(struct json_writer *w, struct profile *p, struct run_error *error)
 {
     struct polls polls;
-    int err = profile_read(p, error);
-    err = err ? err : polls_make(&polls, p, 0, error);
+    int err = polls_make(&polls, p, 0, error);
     if (err)
         return err;
     json_line(w);
@@ -173,14 +191,16 @@ static int put_part(struct json_writer *w, struct profile *p, struct run_error *
     return 0;
 }
 
-static void put_whole(struct json_writer *w, const struct piano__rec_header *h)
+static void put_whole(struct json_writer *w, const struct recording *rec)
 {
+    const struct piano__rec_header *h = &rec->header;
     const double bytes[] = {h->live_bytes, h->allocated_bytes, h->peak_bytes};
     json_line(w);
     json_add_object(w, "heap");
     bool known = !own_is_hidden(h);
     for (size_t i = 0; i < 3; i++)
-        json_add_known(w, heap_keys[i], known, figure_whole(bytes[i]));
+        json_add_known(w, heap_keys[i], known && (i < 2 || recording_is_one_heap(rec)),
+                       figure_whole(bytes[i]));
     json_add_known_count(w, heap_keys[3], known, h->stats.samples);
     json_close(w);
     json_line(w);
@@ -207,16 +227,20 @@ static int overview_json(FILE *out, struct profile *p, struct run_error *error)
         if (p->instruments & 1u << i)
             json_add_text(&w, NULL, names[i]);
     json_close(&w);
-    int err = is_part ? put_part(&w, p, error) : 0;
+    bool is_read = is_part || p->rec.family;
+    int err = is_read ? profile_read(p, error) : 0;
+    err = err == 0 && is_part ? put_part(&w, p, error) : err;
     if (err) {
         buf_free(&w.text);
         buf_free(&w.open);
         return err;
     }
     if (!is_part)
-        put_whole(&w, &p->rec.header);
+        put_whole(&w, &p->rec);
+    if (p->rec.family)
+        err = put_processes(&w, p, error);
     report_put_recording(&w, &p->rec);
-    err = json_finish(&w);
+    err = json_finish(&w) ?: err;
     if (err)
         snprintf(error->text, sizeof(error->text), "the report stopped: %s", strerror(-err));
     return err;
@@ -239,6 +263,8 @@ int overview_report(FILE *out, struct profile *p, const char *run, bool json,
     }
     if (err == 0 && p->instruments & PROFILE_EVENTS)
         err = show_polls(out, p, run, o, error);
+    else if (err == 0)
+        err = processes_print(out, p, NULL, o);
     if (err == 0 && p->instruments & PROFILE_CPU)
         err = show_cpu(out, p, run, o, error);
     if (err == 0 && p->instruments & PROFILE_HEAP)

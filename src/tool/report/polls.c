@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "tool/load/coverage.h"
+#include "tool/report/processes.h"
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
@@ -33,6 +35,9 @@ void polls_thread_columns(struct sheet *s, const struct polls *p, uint32_t track
     polls_thread_name(name, sizeof(name), p, track);
     SHEET(s, TEXT, key, title, .text = name, .shown = name);
     SHEET(s, COUNT, "tid", title ? "Tid" : NULL, .count = t->tid, .optional = 3);
+    const struct recording_process *process = recording_track_process(p->rec, track);
+    if (process)
+        SHEET(s, COUNT, "pid", NULL, .count = process->pid);
     SHEET(s, COUNT, "worker", NULL, .count = t->worker, .unknown = !t->is_worker);
 }
 
@@ -182,9 +187,7 @@ struct ranked {
 static int compare(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->busy_ns != y->busy_ns)
-        return x->busy_ns > y->busy_ns ? -1 : 1;
-    return (x->track > y->track) - (x->track < y->track);
+    return ORDER(y->busy_ns, x->busy_ns) ?: ORDER(x->track, y->track);
 }
 
 /* Prints what the threads were parked for, if there is more than one kind. */
@@ -332,7 +335,7 @@ static void put_series(struct json_writer *w, const struct polls *p, enum polls_
         const struct polls_series *s = &p->series[kind].list[i];
         json_add_row(w);
         if (k->number)
-            json_add_count(w, k->number, s->key);
+            json_add_count(w, k->number, recording_own_id(p->rec, s->key));
         else
             json_add_text(w, "name", recording_name_of(p->rec, s->key));
         json_add_count(w, "count", s->count);
@@ -423,6 +426,8 @@ int polls_report_json(FILE *out, struct polls *p, const struct report_options *o
     put_latencies(&w, p);
     put_summary(&w, p);
     report_put_missing(&w, p->rec);
+    if (p->rec->family)
+        processes_put(&w, p->profile, p);
     report_put_recording(&w, p->rec);
     polls_flags_release(&flags);
     say_progress_done();

@@ -88,7 +88,7 @@ static int print_poll(FILE *out, struct polls *p, size_t number, const struct re
             units_time(duration, polls_duration(poll)), units_time(at, (int64_t)since), name);
     free(name);
     if (g->kind != POLLS_LOOP)
-        fprintf(out, " (task %llu) on %s", (unsigned long long)poll->task,
+        fprintf(out, " (task %llu) on %s", (unsigned long long)recording_own_id(p->rec, poll->task),
                 polls_thread_name(thread, sizeof(thread), p, poll->track));
     fprintf(out, " | on the CPU %s", on_cpu < 0 ? "-" : units_percent(share, on_cpu));
     if (poll->time.preempted_ns)
@@ -194,7 +194,8 @@ static void columns(struct sheet *s, const void *ctx, const void *of)
     SHEET(s, TIME, "duration_ns", NULL, .count = duration);
     polls_thread_columns(s, v->polls, poll->track, "thread", NULL);
     SHEET(s, TEXT, "task", NULL, .text = g->name);
-    SHEET(s, COUNT, "task_id", NULL, .count = poll->task, .unknown = g->kind == POLLS_LOOP);
+    SHEET(s, COUNT, "task_id", NULL, .count = recording_own_id(v->polls->rec, poll->task),
+          .unknown = g->kind == POLLS_LOOP);
     SHEET(s, FLAG, "open", NULL, .count = poll->open);
     SHEET(s, COUNT, "depth", NULL, .count = poll->depth);
     SHEET(s, COUNT, "wait_returned", NULL, .count = poll->returned - 1,

@@ -11,18 +11,18 @@
 #include "tool/load/own.h"
 #include "tool/profile/compare.h"
 #include "tool/profile/notices.h"
-#include "tool/util/json.h"
+#include "tool/util/json_writer.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
 
 /* ---- reading ---- */
 
 /* The instruments of each recording. A file that does not name them is a heap recording. */
-static int find_common(struct recordings_diff *d, const char *const paths[2], unsigned found[2],
-                       struct run_error *error)
+static int find_common(struct recordings_diff *d, const char *const paths[2], const char *process,
+                       unsigned found[2], struct run_error *error)
 {
     for (int s = 0; s < 2; s++) {
-        int err = profile_peek(&d->profiles[s], paths[s], error);
+        int err = profile_peek_all(&d->profiles[s], paths[s], process, error);
         if (err)
             return err;
         bool is_hidden = own_is_hidden(&d->profiles[s].rec.header);
@@ -122,19 +122,19 @@ static int set_range(struct recordings_diff *d, unsigned *common, const struct r
 }
 
 int recordings_diff_make(struct recordings_diff *d, const char *const paths[2],
-                         const char *const labels[2], const struct heap_skip *skip,
-                         const struct range_asked *range, struct run_error *error)
+                         const char *const labels[2], const struct recordings_diff_wish *wish,
+                         struct run_error *error)
 {
     unsigned found[2] = {0, 0};
     *d = (struct recordings_diff){.has_cpu = false};
-    int err = find_common(d, paths, found, error);
+    int err = find_common(d, paths, wish->process, found, error);
     unsigned common = found[0] & found[1];
     if (err == 0 && common == 0)
         err = nothing_common(paths, found, error);
-    if (err == 0 && (range->from.given || range->to.given))
-        err = set_range(d, &common, range, error);
+    if (err == 0 && (wish->range->from.given || wish->range->to.given))
+        err = set_range(d, &common, wish->range, error);
     for (int s = 0; s < 2 && err == 0; s++)
-        err = load(d, s, common, skip, error);
+        err = load(d, s, common, wish->skip, error);
     if (err == 0)
         err = compare(d, common, labels);
     if (err == 0 && !d->has_cpu && !d->has_heap && !d->has_polls) {
@@ -221,52 +221,64 @@ int recordings_diff_print(FILE *out, const struct recordings_diff *d,
 
 /* ---- JSON ---- */
 
-static void put_ranges(struct buf *b, const struct recordings_diff *d)
+void recordings_diff_put_paths(struct json_writer *w, const struct recording *a,
+                               const struct recording *b)
 {
+    const struct recording *sides[2] = {a, b};
+    json_line(w);
+    json_add_array(w, "programs");
+    for (int s = 0; s < 2; s++)
+        json_add_text(w, NULL, sides[s]->header.program);
+    json_close(w);
+    json_line(w);
+    json_add_array(w, "runs");
+    for (int s = 0; s < 2; s++) {
+        json_add_array(w, NULL);
+        json_add_text(w, NULL, sides[s]->path);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static void put_ranges(struct json_writer *w, const struct recordings_diff *d)
+{
+    json_line(w);
     if (!d->profiles[0].rec.range.given) {
-        buf_puts(b, "null");
+        json_add_null(w, "ranges");
         return;
     }
+    json_add_array(w, "ranges");
     for (int s = 0; s < 2; s++) {
         uint64_t from, to;
         range_of(d, s, &from, &to);
-        buf_printf(b, "%s[%llu,%llu]", s ? "," : "[", (unsigned long long)from,
-                   (unsigned long long)to);
+        json_add_array(w, NULL);
+        json_add_count(w, NULL, from);
+        json_add_count(w, NULL, to);
+        json_close(w);
     }
-    buf_putc(b, ']');
+    json_close(w);
 }
 
 int recordings_diff_json(FILE *out, const struct recordings_diff *d, double fail_above)
 {
-    struct buf b = {0};
-    int err = 0;
+    struct json_writer w = {.out = out};
     if (!d->has_cpu && !d->has_polls)
         return heap_diff_json(out, &d->heap, fail_above);
-    buf_puts(&b, "{\"kind\":\"recording\",");
-    if (d->functions.rows)
-        err = cpu_diff_put(&b, out, &d->functions, fail_above);
-    else
-        buf_puts(&b, "\"functions\":[],\n");
-    if (err == 0 && d->has_heap)
-        err = heap_diff_put(&b, out, &d->heap, fail_above);
-    if (err == 0 && d->has_polls)
-        err = polls_diff_put(&b, out, &d->tasks, fail_above);
-    const struct recording *recs[2] = {&d->profiles[0].rec, &d->profiles[1].rec};
-    buf_puts(&b, "\"programs\":[");
-    json_put_string(&b, recs[0]->header.program);
-    buf_putc(&b, ',');
-    json_put_string(&b, recs[1]->header.program);
-    buf_puts(&b, "],\n\"runs\":[[");
-    json_put_string(&b, recs[0]->path);
-    buf_puts(&b, "],[");
-    json_put_string(&b, recs[1]->path);
-    buf_puts(&b, "]],\n\"ranges\":");
-    put_ranges(&b, d);
-    buf_puts(&b, "}\n");
-    if (err == 0)
-        err = buf_flush(&b, out, true);
-    buf_free(&b);
-    return err;
+    json_add_object(&w, NULL);
+    json_add_text(&w, "kind", "recording");
+    if (d->functions.rows) {
+        cpu_diff_put(&w, &d->functions, fail_above);
+    } else {
+        json_add_array(&w, "functions");
+        json_close(&w);
+    }
+    if (d->has_heap)
+        heap_diff_put(&w, &d->heap, fail_above);
+    if (d->has_polls)
+        polls_diff_put(&w, &d->tasks, fail_above);
+    recordings_diff_put_paths(&w, &d->profiles[0].rec, &d->profiles[1].rec);
+    put_ranges(&w, d);
+    return json_finish(&w);
 }
 
 /* ---- what fails a build ---- */

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 
 enum { FOLD_ABOVE = 20, THREAD_TOP = 8 };
 
@@ -54,30 +56,18 @@ static int block_add(struct block *b, const struct run_thread *t)
     b->self_ns = saturating_add(b->self_ns, self_of(t));
     if (t->fn_count == 0)
         return 0;
-    if (b->row_count + t->fn_count > b->row_cap) {
-        size_t cap = (b->row_count + t->fn_count) * 2;
-        struct report_row *more = realloc(b->rows, cap * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        b->rows = more;
-        b->row_cap = cap;
-    }
+    if (vec_reserve(&b->rows, &b->row_cap, b->row_count + t->fn_count, sizeof(*b->rows)) != 0)
+        return -ENOMEM;
     for (size_t i = 0; i < t->fn_count; i++)
         b->rows[b->row_count++] = (struct report_row){t->fns[i].fn, t->fns[i].sum};
     return 0;
-}
-
-static int compare_fns(const void *a, const void *b)
-{
-    uint32_t x = ((const struct report_row *)a)->fn, y = ((const struct report_row *)b)->fn;
-    return (x > y) - (x < y);
 }
 
 static void block_settle(struct block *b)
 {
     size_t kept = 0;
     if (b->row_count)
-        qsort(b->rows, b->row_count, sizeof(*b->rows), compare_fns);
+        qsort(b->rows, b->row_count, sizeof(*b->rows), order_u32);
     for (size_t i = 0; i < b->row_count; i++) {
         if (kept > 0 && b->rows[kept - 1].fn == b->rows[i].fn)
             tally_add(&b->rows[kept - 1].sum, &b->rows[i].sum);
@@ -96,12 +86,8 @@ struct folded {
 static int compare_folded(const void *a, const void *b)
 {
     const struct folded *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    if (order)
-        return order;
-    if (x->thread->parent_fn != y->thread->parent_fn)
-        return x->thread->parent_fn < y->thread->parent_fn ? -1 : 1;
-    return (x->thread > y->thread) - (x->thread < y->thread);
+    return strcmp(x->name, y->name) ?: ORDER(x->thread->parent_fn, y->thread->parent_fn)
+        ?: ORDER(x->thread, y->thread);
 }
 
 static bool alike(const struct folded *x, const struct folded *y)
@@ -151,9 +137,7 @@ static int make_blocks(const struct run *run, bool fold, struct block *blocks, s
 static int compare_blocks(const void *a, const void *b)
 {
     const struct block *x = a, *y = b;
-    if (x->self_ns != y->self_ns)
-        return x->self_ns > y->self_ns ? -1 : 1;
-    return (x->first->number > y->first->number) - (x->first->number < y->first->number);
+    return ORDER(y->self_ns, x->self_ns) ?: ORDER(x->first->number, y->first->number);
 }
 
 static void print_parent(FILE *out, const struct run *run, const struct run_thread *t)

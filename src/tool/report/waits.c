@@ -3,32 +3,25 @@
 
 #include <stdlib.h>
 
+#include "tool/util/order.h"
 #include "tool/util/say.h"
-
-static int compare_int64(int64_t x, int64_t y)
-{
-    return (x < y) - (x > y);
-}
 
 /* By calls, then in the order of the file. */
 static int compare_rest(const struct report_row *x, const struct report_row *y)
 {
-    int order = compare_int64(x->sum.calls, y->sum.calls);
-    return order ? order : (x->fn > y->fn) - (x->fn < y->fn);
+    return ORDER(y->sum.calls, x->sum.calls) ?: ORDER(x->fn, y->fn);
 }
 
 static int compare_wall(const void *a, const void *b)
 {
     const struct report_row *x = a, *y = b;
-    int order = compare_int64(x->sum.self_ns, y->sum.self_ns);
-    return order ? order : compare_rest(x, y);
+    return ORDER(y->sum.self_ns, x->sum.self_ns) ?: compare_rest(x, y);
 }
 
 static int compare_cpu(const void *a, const void *b)
 {
     const struct report_row *x = a, *y = b;
-    int order = compare_int64(tally_self_cpu(&x->sum), tally_self_cpu(&y->sum));
-    return order ? order : compare_wall(a, b);
+    return ORDER(tally_self_cpu(&y->sum), tally_self_cpu(&x->sum)) ?: compare_wall(a, b);
 }
 
 bool report_sort(struct report_row *rows, size_t count, enum report_rank rank)

@@ -33,7 +33,7 @@ static int open_below(int root, const char *path)
 {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+    long fd = syscall(__NR_openat2, root, path, &how, sizeof(how));
     return fd < 0 ? -errno : (int)fd;
 }
 
@@ -118,15 +118,9 @@ static size_t insert(const struct jit_code **found, size_t count, size_t most,
 
 size_t jit_find(const struct jit_names *j, uint64_t pc, const struct jit_code **found, size_t most)
 {
-    size_t low = 0, high = j->count, count = 0;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (j->list[mid].start <= pc)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    for (size_t i = low, n = 0; i-- > 0 && j->list[i].reach > pc && n < MOST_SCANNED; n++)
+    size_t count = 0;
+    for (size_t i = ORDER_BOUND(at, j->count, j->list[at].start <= pc), n = 0;
+         i-- > 0 && j->list[i].reach > pc && n < MOST_SCANNED; n++)
         if (j->list[i].end > pc)
             count = insert(found, count, most, &j->list[i]);
     return count;

@@ -12,6 +12,7 @@
 
 #include "tool/symbol/jit_list.h"
 #include "tool/util/map.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 enum {
@@ -146,12 +147,6 @@ static const char *take_text(const char *room, size_t len, size_t *at)
     return end ? text : NULL;
 }
 
-static int compare_lines(const void *a, const void *b)
-{
-    const struct jit_line *x = a, *y = b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 static int take_debug(struct dump *d, const struct prefix *p, uint64_t at)
 {
     static const char same[] = "\xff"; /* the file of the entry before */
@@ -182,7 +177,7 @@ static int take_debug(struct dump *d, const struct prefix *p, uint64_t at)
     }
     d->lines = (uint32_t)j->line_count - d->first;
     if (d->lines)
-        qsort(&j->lines[d->first], d->lines, sizeof(*j->lines), compare_lines);
+        qsort(&j->lines[d->first], d->lines, sizeof(*j->lines), order_u64);
     return 0;
 }
 

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
+#include "tool/util/vec.h"
+
 const char kernel_module[] = "[kernel]";
 
 #define KERNEL_FROM 0xffff800000000000u
@@ -25,23 +28,9 @@ static struct {
     bool read;
 } known;
 
-static int compare(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
 static void add(uint64_t at, const char *name)
 {
-    if (known.count == known.cap) {
-        size_t cap = known.cap ? known.cap * 2 : 1 << 16;
-        struct entry *more = realloc(known.list, cap * sizeof(*more));
-        if (!more)
-            return;
-        known.list = more;
-        known.cap = cap;
-    }
-    char *copy = strdup(name);
+    char *copy = VEC_ROOM(known.list, known.count, known.cap) == 0 ? strdup(name) : NULL;
     if (copy)
         known.list[known.count++] = (struct entry){at, copy};
 }
@@ -59,7 +48,7 @@ static void read_names(void)
     if (in)
         fclose(in);
     if (known.count)
-        qsort(known.list, known.count, sizeof(*known.list), compare);
+        qsort(known.list, known.count, sizeof(*known.list), order_u64);
 }
 
 bool kernel_is(uint64_t pc)
@@ -72,14 +61,7 @@ struct symbol_frame kernel_resolve(uint64_t pc)
     struct symbol_frame frame = {.function = kernel_module, .module = kernel_module};
     if (!known.read)
         read_names();
-    size_t low = 0, high = known.count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (known.list[mid].at <= pc)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = ORDER_BOUND(at, known.count, known.list[at].at <= pc);
     if (low > 0 && pc - known.list[low - 1].at < FARTHEST)
         frame.function = known.list[low - 1].name;
     return frame;

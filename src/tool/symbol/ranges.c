@@ -40,14 +40,7 @@ void ranges_sort(struct ranges *r)
 
 const struct range *ranges_find(const struct ranges *r, uint64_t addr)
 {
-    size_t from = 0, to = r->count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (r->list[middle].low <= addr)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    size_t from = ORDER_BOUND(at, r->count, r->list[at].low <= addr);
     for (int steps = 0; from > 0 && steps < STEPS_BACK; steps++) {
         const struct range *range = &r->list[--from];
         if (range->high > addr)

@@ -235,22 +235,11 @@ static bool matches(const struct tab_rows *r, const void *row, const char *filte
     }
 }
 
-struct ranked {
-    double value;
-    uint32_t row;
-};
-
-static int compare(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    return x->value > y->value ? -1 : x->value < y->value ? 1 : ORDER(x->row, y->row);
-}
-
 int tab_choose(struct tab_rows *r, const char *filter, size_t by)
 {
     size_t all, count = 0;
     (void)rows_of(r, &all);
-    struct ranked *list = calloc(all + 1, sizeof(*list));
+    struct order_ranked *list = calloc(all + 1, sizeof(*list));
     r->order = calloc(all + 1, sizeof(*r->order));
     r->count = 0;
     if (!list || !r->order) {
@@ -260,10 +249,10 @@ int tab_choose(struct tab_rows *r, const char *filter, size_t by)
     order_value *value = lists[r->tab][r->totals].values[by < ORDERS ? by : 0];
     for (uint32_t i = 0; i < all; i++)
         if (matches(r, row_at(r, i), filter))
-            list[count++] = (struct ranked){value ? value(row_at(r, i)) : 0, i};
-    qsort(list, count, sizeof(*list), compare);
+            list[count++] = (struct order_ranked){value ? value(row_at(r, i)) : 0, i};
+    qsort(list, count, sizeof(*list), order_ranked);
     for (size_t i = 0; i < count; i++)
-        r->order[i] = list[i].row;
+        r->order[i] = list[i].index;
     r->count = count;
     free(list);
     return 0;

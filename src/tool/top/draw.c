@@ -193,10 +193,10 @@ static void draw_output(const struct screen *s, size_t from, size_t to)
     char safe[LINE_BYTES];
     if (s->recorder->pid == 0)
         term_line(from, TERM_DIM, "piano did not start this program, so its output is elsewhere");
-    else if (s->output.len == 0)
+    else if (s->captured.len == 0)
         term_line(from, TERM_DIM, "the program has printed nothing");
     for (size_t i = 0; i < to - from; i++) {
-        const char *line = output_line(&s->output, to - from - 1 - i, safe, sizeof(safe));
+        const char *line = captured_line(&s->captured, to - from - 1 - i, safe, sizeof(safe));
         if (line)
             term_line(from + i, TERM_PLAIN, line);
     }

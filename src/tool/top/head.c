@@ -1,4 +1,4 @@
-/* Facts about the whole program: from the picture, and from the kernel what no sample can tell. */
+/* Facts about the whole program, from the picture and from the kernel. */
 #include "tool/top/head.h"
 
 #include <math.h>
@@ -34,10 +34,25 @@ void head_look(struct head_process *h, const struct live_picture *p)
         h->cpu = (double)(h->cpu_ns - before.cpu_ns) / (double)(h->at_ns - before.at_ns);
 }
 
+/* Returns the name of a signal that ends programs, or NULL. glibc 2.31 has no sigabbrev_np. */
+static const char *signal_name(int number)
+{
+    static const char *const names[] = {
+        [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT",
+        [SIGILL] = "SIGILL",   [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT",
+        [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",   [SIGKILL] = "SIGKILL",
+        [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
+        [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM",
+        [SIGXCPU] = "SIGXCPU", [SIGXFSZ] = "SIGXFSZ", [SIGVTALRM] = "SIGVTALRM",
+        [SIGPROF] = "SIGPROF", [SIGSYS] = "SIGSYS",
+    };
+    return number >= 0 && (size_t)number < sizeof(names) / sizeof(*names) ? names[number] : NULL;
+}
+
 /* "running", "exited with 0", "killed by SIGKILL" */
 static void put_state(struct buf *b, const struct live_picture *p)
 {
-    const char *name = p->end == RECORDING_KILLED ? sigabbrev_np(p->status) : NULL;
+    const char *name = p->end == RECORDING_KILLED ? signal_name(p->status) : NULL;
     if (p->end == RECORDING_RUNNING)
         buf_puts(b, "running");
     else if (p->end == RECORDING_EXITED && p->status >= 0)
@@ -45,11 +60,11 @@ static void put_state(struct buf *b, const struct live_picture *p)
     else if (p->end == RECORDING_EXITED)
         buf_puts(b, "ended");
     else if (name)
-        buf_printf(b, "killed by SIG%s", name);
+        buf_printf(b, "killed by %s", name);
     else if (p->end == RECORDING_KILLED)
         buf_printf(b, "killed by signal %d", p->status);
     else
-        buf_puts(b, "ended, nobody knows how");
+        buf_puts(b, "ended, exit status unknown");
 }
 
 static void put_heap(struct buf *b, const struct live_picture *p)

@@ -1,4 +1,4 @@
-/* One request at a time. The thread owns the reading; the screen owns the answers. */
+/* Handles one request at a time. The thread owns the reading; the screen owns the answers. */
 #include "tool/top/reader.h"
 
 #include <errno.h>

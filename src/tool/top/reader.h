@@ -1,4 +1,4 @@
-/* Reads a recording in a thread of its own, so that the screen answers keys at any time. */
+/* Reads a recording in a separate thread, so that the screen answers keys at any time. */
 #ifndef PIANO_TOOL_TOP_READER_H
 #define PIANO_TOOL_TOP_READER_H
 

@@ -1,4 +1,4 @@
-/* Runs `piano record` in a process of its own, so that it and the view do not wait for each other.
+/* Runs `piano record` in a separate process, so that it and the view do not wait for each other.
  * It tells the recording's path through a pipe once the program runs. */
 #include <errno.h>
 #include <fcntl.h>

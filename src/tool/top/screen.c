@@ -12,7 +12,7 @@
 
 #include "tool/top/columns.h"
 #include "tool/top/head.h"
-#include "tool/top/output.h"
+#include "tool/top/captured.h"
 #include "tool/top/reader.h"
 #include "tool/top/screen.h"
 #include "tool/top/top.h"
@@ -98,7 +98,7 @@ static void step(struct screen *s)
     struct pollfd fds[] = {{.fd = s->keys, .events = POLLIN},
                            {.fd = s->signals, .events = POLLIN},
                            {.fd = s->answers, .events = POLLIN},
-                           {.fd = s->output.fd, .events = POLLIN}};
+                           {.fd = s->captured.fd, .events = POLLIN}};
     screen_draw(s);
     if (poll(fds, sizeof(fds) / sizeof(*fds), patience_ms(s)) < 0 && errno != EINTR)
         s->is_over = true;
@@ -107,7 +107,7 @@ static void step(struct screen *s)
     if (fds[1].revents)
         take_signal(s);
     if (fds[3].revents)
-        output_read(&s->output);
+        captured_read(&s->captured);
     if (fds[2].revents)
         take_answer(s);
     for (int key; !s->is_over && (key = term_key()) != TERM_NONE;)
@@ -159,7 +159,7 @@ int screen_run(const struct top *t, struct live *l, struct recorder *r)
                        .recorder = r,
                        .end_s = INFINITY,
                        .keys = STDIN_FILENO,
-                       .output = {.fd = r->output}};
+                       .captured = {.fd = r->output}};
     if (t->path && t->record.duration_s > 0)
         s.end_s = now_s() + t->record.duration_s;
     signal(SIGPIPE, SIG_IGN);
@@ -179,7 +179,7 @@ int screen_run(const struct top *t, struct live *l, struct recorder *r)
         s.status = say_error("piano top ... | cat", "cannot use this terminal: %s", strerror(-err));
     else if (s.status != EXIT_DONE)
         say_error(s.error.hint[0] ? s.error.hint : NULL, "%s", s.error.text);
-    output_say_last(&s.output);
+    captured_say_last(&s.captured);
     release(&s);
     return s.status;
 }

@@ -4,7 +4,7 @@
 
 #include "tool/top/columns.h"
 #include "tool/top/head.h"
-#include "tool/top/output.h"
+#include "tool/top/captured.h"
 #include "tool/top/reader.h"
 #include "tool/top/top.h"
 
@@ -14,7 +14,7 @@ struct screen {
     const struct top *top;
     struct recorder *recorder;
     struct reader *reader;
-    struct output output;
+    struct captured captured;
     int keys, signals, answers; /* descriptors */
     size_t rows, columns;       /* of the terminal */
     double next_s, end_s;       /* of the next reading; when we end */

@@ -19,7 +19,7 @@ int top_run(const struct top *t);
 
 /* ---- what its files share ---- */
 
-/* The `piano record` that top has started, in a process of its own. */
+/* The `piano record` that top has started, in a separate process. */
 struct recorder {
     pid_t pid;     /* 0: none */
     pid_t program; /* the recorded process */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 static uint32_t draw(uint32_t *generations)
@@ -58,16 +59,7 @@ bool space_copy(struct space *to, struct space *from, pid_t pid, uint32_t *gener
 /* The first mapping that ends after ADDRESS. */
 static size_t bound(const struct space *s, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = s->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (s->list[mid].end <= address)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return ORDER_BOUND(at, s->count, s->list[at].end <= address);
 }
 
 /* A mapping in the middle of another adds two. */

@@ -146,6 +146,24 @@ static bool leave_leaf(struct cursor *c, const struct mapping *m)
     return true;
 }
 
+/* CPython's trampolines (-X perf) align the stack, call, and return. They leave the frame pointer
+ * alone, which is that of a function with a frame only if Python was built so. Otherwise the return
+ * address is behind the eight bytes that align the stack. It must follow a call in a file. */
+static bool leave_trampoline(struct cursor *c, const struct mapping *m)
+{
+    enum { ALIGNED = 16, PADDING = 8 };
+    unsigned char code[PIANO_LONGEST_CALL];
+    uint64_t pc;
+    if (PIANO_HAS_LINK_REGISTER || c->at.is_exact || !m || m->code || c->at.sp % ALIGNED != 0 ||
+        !read_word(c, c->at.sp + PADDING, &pc) || !piano__is_code_address(pc) ||
+        !read_code(space_find(c->space, &c->unwinder->codes, pc - 1), pc, code) ||
+        !piano__machine_is_call(code + sizeof code))
+        return false;
+    c->at.sp += PADDING;
+    piano__frame_leave_leaf(&c->at, pc);
+    return true;
+}
+
 /* Through a signal frame ----------------------------------------------------------------------- */
 
 static bool is_sigreturn(const struct cursor *c)
@@ -227,7 +245,10 @@ static enum piano__outcome leave_without_rule(struct cursor *c)
         return leave_signal(c);
     if (is_first_code(m, c->at.pc) || (!c->at.is_exact && begins_function(m, c->at.pc)))
         return PIANO_ENDED;
-    return leave_leaf(c, m) ? PIANO_GOES_ON : leave_by_fp(c);
+    if (leave_leaf(c, m))
+        return PIANO_GOES_ON;
+    enum piano__outcome outcome = leave_by_fp(c);
+    return outcome == PIANO_LOST && leave_trampoline(c, m) ? PIANO_GOES_ON : outcome;
 }
 
 static enum piano__outcome step(struct cursor *c)

@@ -65,6 +65,26 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_end(ap);
 }
 
+void buf_put_escaped(struct buf *b, const char *s, bool is_hex)
+{
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            buf_putc(b, '\\');
+        if (c < 0x20 || c == 0x7f)
+            buf_printf(b, is_hex ? "\\x%02x" : "\\%03o", c);
+        else
+            buf_putc(b, *s);
+    }
+}
+
+void buf_put_c_literal(struct buf *b, const char *s)
+{
+    buf_putc(b, '"');
+    buf_put_escaped(b, s, false);
+    buf_putc(b, '"');
+}
+
 void buf_clear(struct buf *b)
 {
     b->len = 0;

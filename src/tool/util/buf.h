@@ -20,6 +20,10 @@ void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+/* Appends S for a string literal: escapes quotes, backslashes and control characters, these in
+ * octal digits for C, or as \x1b. */
+void buf_put_escaped(struct buf *b, const char *s, bool is_hex);
+void buf_put_c_literal(struct buf *b, const char *s);
 void buf_clear(struct buf *b);
 void buf_free(struct buf *b);
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,4 +104,16 @@ void file_unmap(struct file_map *m)
     if (m->data)
         munmap((void *)(size_t)m->data, m->len);
     *m = (struct file_map){NULL, 0};
+}
+
+bool file_is_of_other(const char *path, const struct stat *st)
+{
+    struct stat dir;
+    if (geteuid() != 0)
+        return st->st_uid != geteuid();
+    const char *slash = strrchr(path, '/');
+    char *parent = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool foreign = parent && stat(parent, &dir) == 0 && dir.st_uid != st->st_uid;
+    free(parent);
+    return foreign;
 }

@@ -3,12 +3,18 @@
 #ifndef PIANO_TOOL_UTIL_FILE_H
 #define PIANO_TOOL_UTIL_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 /* Opens the regular file PATH and never blocks. FLAGS: O_RDONLY, O_WRONLY or O_RDWR, and O_NOFOLLOW
  * for files that only piano creates. Returns a descriptor or a negative errno: -EINVAL if PATH is
  * not a regular file, -ELOOP if it is a symbolic link and FLAGS contain O_NOFOLLOW. */
 int file_open(const char *path, int flags);
+
+/* Does the file PATH with the status ST belong to neither this user nor, if this is root, the owner
+ * of its directory? */
+bool file_is_of_other(const char *path, const struct stat *st);
 
 /* The bytes of a file. */
 struct file_map {

@@ -380,6 +380,17 @@ char *json_unescape(struct json_text text)
     return out;
 }
 
+int json_copy_string(struct json *j, char **out)
+{
+    struct json_text text;
+    int err = json_string(j, &text);
+    if (err)
+        return err;
+    free(*out);
+    *out = json_unescape(text);
+    return *out ? 0 : -ENOMEM;
+}
+
 /* Length of the valid UTF-8 character at S (NUL-terminated), or 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *s)
 {
@@ -413,14 +424,4 @@ void json_put_string(struct buf *b, const char *s)
         s += len ? len : 1;
     }
     buf_putc(b, '"');
-}
-
-void json_put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (text)
-        json_put_string(b, text);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
 }

@@ -67,10 +67,10 @@ int json_end(struct json *j);
 /* Returns the text of a string view with its escapes decoded; malloc'd; NULL when out of memory.
  * U+0000 becomes U+FFFD, because the result is a C string. */
 char *json_unescape(struct json_text text);
+/* Reads a string, decodes it and replaces *OUT, which is freed, with the result. */
+int json_copy_string(struct json *j, char **out);
 
 /* Appends S as a JSON string literal. Bytes that are not UTF-8 become U+FFFD. */
 void json_put_string(struct buf *b, const char *s);
-/* Appends `"key":"text",` (null if TEXT is NULL). KEY is not escaped. */
-void json_put_text(struct buf *b, const char *key, const char *text);
 
 #endif

@@ -150,13 +150,35 @@ void json_add_range(struct json_writer *w, const char *key, int64_t from, int64_
     json_close(w);
 }
 
+void json_add_raw(struct json_writer *w, const char *key, const char *text, size_t len)
+{
+    begin(w, key);
+    buf_put(&w->text, text, len);
+}
+
+void json_release(struct json_writer *w)
+{
+    buf_free(&w->text);
+    buf_free(&w->open);
+}
+
 int json_finish(struct json_writer *w)
 {
     while (w->open.len > 0)
         json_close(w);
     buf_putc(&w->text, '\n');
     flush(w, true);
-    buf_free(&w->text);
-    buf_free(&w->open);
+    json_release(w);
     return w->err;
+}
+
+void json_finish_in(struct json_writer *w, struct buf *b)
+{
+    while (w->open.len > 0)
+        json_close(w);
+    flush(w, true);
+    if (w->text.len)
+        buf_put(b, w->text.data, w->text.len);
+    b->failed |= w->err != 0;
+    json_release(w);
 }

@@ -42,10 +42,17 @@ void json_add_known_count(struct json_writer *w, const char *key, bool known, ui
 /* [FROM,TO] */
 void json_add_range(struct json_writer *w, const char *key, int64_t from, int64_t to);
 
+/* TEXT of LEN bytes, which is JSON already. */
+void json_add_raw(struct json_writer *w, const char *key, const char *text, size_t len);
+
 /* Keeps ERR, unless it is 0 or another error came before. */
 void json_keep_error(struct json_writer *w, int err);
 /* Closes what is open, ends the text with a newline, writes the rest unless there is an error, and
  * frees the writer. Returns 0 or negative errno. */
 int json_finish(struct json_writer *w);
+/* For a writer without a file: closes what is open, appends the text to B, which fails if the
+ * writer did, and frees the writer. */
+void json_finish_in(struct json_writer *w, struct buf *b);
+void json_release(struct json_writer *w);
 
 #endif

@@ -121,10 +121,11 @@ static bool is_workspace(const char *dir)
     return found;
 }
 
-/* A package of Cargo is built as a part of its workspace, which may be several directories above. */
+/* A package of Cargo is built as a part of its workspace, which may be several directories above.
+ * Cargo refuses to build it elsewhere, so this holds for a package with `.piano` too. */
 static char *climb_workspace(char *root)
 {
-    if (holds_state(root) || !holds(root, "Cargo.toml") || is_workspace(root))
+    if (!holds(root, "Cargo.toml") || is_workspace(root))
         return root;
     char *above = nearest_above(root, is_workspace);
     struct trust_foreign f;
@@ -136,7 +137,20 @@ static char *climb_workspace(char *root)
     return above;
 }
 
-/* Has no directory above CWD a build file, or CWD one of its own? */
+/* The same if the workspace was built. */
+static char *climb_built_workspace(char *root)
+{
+    char *copy = root ? strdup(root) : NULL;
+    char *above = copy ? climb_workspace(copy) : NULL;
+    if (!above || !holds_state(above) || strcmp(above, root) == 0) {
+        free(above);
+        return root;
+    }
+    free(root);
+    return above;
+}
+
+/* Whether CWD has a build file, or no directory above it has one. */
 static bool is_nearest_build(const char *cwd)
 {
     char *root = nearest_above(cwd, holds_build_file);
@@ -179,19 +193,19 @@ char *paths_program_root(void)
     free(cwd);
     if (!root)
         return paths_build_root();
-    return unless_refused(root,
-                          trust_has(root, "", &refused) && trust_has(root, ".piano", &refused));
+    bool trusted = trust_has(root, "", &refused) && trust_has(root, ".piano", &refused);
+    return unless_refused(trusted ? climb_built_workspace(root) : root, trusted);
 }
 
-/* Whoever went to a directory of another user chose it, and recordings run no code. So `.piano` in
- * the working directory may also belong to the owner of that directory. */
+/* A user who changes to another user's directory has chosen it, and recordings run no code. So
+ * `.piano` in the working directory may also belong to the owner of that directory. */
 char *paths_project_root(void)
 {
     char *cwd = getcwd(NULL, 0);
     char *state = cwd ? nearest_above(cwd, holds_state) : NULL;
     char *root = NULL;
     if (state && strcmp(state, cwd) == 0 && trust_is_of_owner(cwd, ".piano"))
-        root = strdup(cwd);
+        root = climb_built_workspace(strdup(cwd));
     else
         root = paths_program_root();
     if (!root && !state && cwd && is_nearest_build(cwd)) {

@@ -14,9 +14,10 @@ struct scale {
     double size;
 };
 
-static const struct scale times[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+/* The limit of the first unit is the size of the second. */
+static const struct scale times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 static const struct scale sizes[] = {
-    {"KB", 1024.0}, {"MB", 1048576.0}, {"GB", 1073741824.0}, {"TB", 1099511627776.0}};
+    {"B", 1}, {"KB", 1024.0}, {"MB", 1048576.0}, {"GB", 1073741824.0}, {"TB", 1099511627776.0}};
 
 /* Absolute value of VALUE; safe for INT64_MIN. */
 static uint64_t magnitude(int64_t value)
@@ -24,51 +25,39 @@ static uint64_t magnitude(int64_t value)
     return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
-static void scaled(char *text, const char *sign, double value, const struct scale *s, size_t count,
-                   double limit)
+static const char *scaled(char *text, const char *plus, int64_t value, const struct scale *s,
+                          size_t count)
 {
-    size_t i = 0;
-    while (i + 1 < count && value / s[i].size >= limit - 0.05)
+    const char *sign = value < 0 ? "-" : value > 0 ? plus : "";
+    double size = (double)magnitude(value), limit = s[1].size;
+    size_t i = 1;
+    while (i + 1 < count && size / s[i].size >= limit - 0.05)
         i++;
-    snprintf(text, UNITS_LEN, "%s%.1f%s", sign, value / s[i].size, s[i].name);
-}
-
-static const char *time_with_sign(char *text, const char *sign, uint64_t ns)
-{
-    if (ns < 1000)
-        snprintf(text, UNITS_LEN, "%s%uns", sign, (unsigned)ns);
+    if (size < limit)
+        snprintf(text, UNITS_LEN, "%s%u%s", sign, (unsigned)size, s[0].name);
     else
-        scaled(text, sign, (double)ns, times, 3, 1000.0);
+        snprintf(text, UNITS_LEN, "%s%.1f%s", sign, size / s[i].size, s[i].name);
     return text;
 }
 
 const char *units_time(char *text, int64_t ns)
 {
-    return time_with_sign(text, ns < 0 ? "-" : "", magnitude(ns));
+    return scaled(text, "", ns, times, sizeof(times) / sizeof(*times));
 }
 
 const char *units_time_signed(char *text, int64_t ns)
 {
-    return time_with_sign(text, ns < 0 ? "-" : ns > 0 ? "+" : "", magnitude(ns));
-}
-
-static const char *bytes_with_sign(char *text, const char *sign, uint64_t bytes)
-{
-    if (bytes < 1024)
-        snprintf(text, UNITS_LEN, "%s%uB", sign, (unsigned)bytes);
-    else
-        scaled(text, sign, (double)bytes, sizes, 4, 1024.0);
-    return text;
+    return scaled(text, "+", ns, times, sizeof(times) / sizeof(*times));
 }
 
 const char *units_bytes(char *text, int64_t bytes)
 {
-    return bytes_with_sign(text, bytes < 0 ? "-" : "", magnitude(bytes));
+    return scaled(text, "", bytes, sizes, sizeof(sizes) / sizeof(*sizes));
 }
 
 const char *units_bytes_signed(char *text, int64_t bytes)
 {
-    return bytes_with_sign(text, bytes < 0 ? "-" : bytes > 0 ? "+" : "", magnitude(bytes));
+    return scaled(text, "+", bytes, sizes, sizeof(sizes) / sizeof(*sizes));
 }
 
 const char *units_count(char *text, int64_t count)

@@ -12,6 +12,7 @@
 
 #include "tool/util/say.h"
 #include "tool/util/units.h"
+#include "tool/util/vec.h"
 #include "tool/view/packer.h"
 
 enum { MOST_STAYS = 1 << 22, MOST_GROWING = 1 << 15, MOST_POINTS = 1 << 22 };
@@ -73,17 +74,10 @@ static void add_stay(struct stays *s, const struct stay *stay)
         s->least = s->list[s->count].length;
         s->left_out += s->count;
     }
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 4096;
-        struct stay *more = realloc(s->list, cap * sizeof(*more));
-        if (!more) {
-            s->failed = true;
-            return;
-        }
-        s->list = more;
-        s->cap = cap;
-    }
-    s->list[s->count++] = *stay;
+    if (VEC_ROOM(s->list, s->count, s->cap) == 0)
+        s->list[s->count++] = *stay;
+    else
+        s->failed = true;
 }
 
 static void on_poll(void *ctx, const struct polls *p, const struct poll *poll)
@@ -116,7 +110,7 @@ static void on_park(void *ctx, const struct polls *p, uint32_t track, uint64_t t
 
 /* ---- points ---- */
 
-static uint32_t queue_row(struct collector *c, uint64_t queue)
+static uint32_t queue_row(struct collector *c, const struct recording *rec, uint64_t queue)
 {
     uint32_t row = map_find(&c->queue_rows, queue);
     char text[40];
@@ -125,7 +119,7 @@ static uint32_t queue_row(struct collector *c, uint64_t queue)
     row = (uint32_t)c->queue_rows.count;
     if (map_put(&c->queue_rows, queue, row) != 0)
         c->k->pack.failed = true;
-    snprintf(text, sizeof(text), "queue %llu", (unsigned long long)queue);
+    snprintf(text, sizeof(text), "queue %llu", (unsigned long long)recording_own_id(rec, queue));
     column_put(&c->queue_names->columns[0], texts_of(&c->k->texts, text));
     SCHEMA_WRITES(queue_names, 1);
     return row;
@@ -148,11 +142,11 @@ static bool begin_point(struct collector *c, struct pack_table *t, const struct 
     return true;
 }
 
-static void put_queue(struct collector *c, const struct recording_event *e)
+static void put_queue(struct collector *c, const struct polls *p, const struct recording_event *e)
 {
     if (!begin_point(c, c->queues, e))
         return;
-    column_put(&c->queues->columns[1], queue_row(c, e->queue.queue));
+    column_put(&c->queues->columns[1], queue_row(c, p->rec, e->queue.queue));
     column_put(&c->queues->columns[2], e->queue.depth);
     SCHEMA_WRITES(queues, 3);
 }
@@ -180,7 +174,7 @@ static void on_event(void *ctx, const struct polls *p, const struct recording_ev
     struct collector *c = ctx;
     switch (e->code) {
     case PIANO_EVENT_QUEUE:
-        put_queue(c, e);
+        put_queue(c, p, e);
         break;
     case PIANO_EVENT_VALUE:
         put_value(c, p, e);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/load/coverage.h"
+#include "tool/profile/processes.h"
 #include "tool/util/order.h"
 #include "tool/load/own.h"
 #include "tool/util/paths.h"
@@ -145,6 +146,43 @@ static void name_threads(struct packer *k, const struct recording *rec)
         }
 }
 
+static uint32_t process_of(const struct recording *rec, uint32_t tid)
+{
+    const struct recording_thread *t = recording_thread_of(rec, tid);
+    for (uint32_t i = 0; i < rec->events.track_count && !(t && t->pid); i++) {
+        const struct recording_process *p = recording_track_process(rec, i);
+        if (p && rec->events.tracks[i].tid == tid)
+            return p->pid;
+    }
+    return t ? t->pid : 0;
+}
+
+/* Groups the threads of several processes: the process that did most comes first. */
+static int place_threads(struct packer *k, const struct polls *p)
+{
+    struct processes list;
+    if (!processes_are_several(p->rec))
+        return 0;
+    int err = processes_make(&list, p->profile, p);
+    for (uint32_t i = 0; i < k->lanes.count && err == 0; i++) {
+        struct lane *lane = &k->lanes.list[i];
+        uint32_t pid = lane->key <= UINT32_MAX ? process_of(p->rec, (uint32_t)lane->key) : 0;
+        size_t at = 0;
+        while (at < list.count && list.list[at].pid != pid)
+            at++;
+        lane->place = (uint32_t)at;
+        if (at == list.count)
+            continue;
+        lane->pid = pid;
+        lane->is_main = lane->key == pid;
+        if (list.list[at].name)
+            lane->process = texts_of(&k->texts, list.list[at].name);
+    }
+    if (err == 0)
+        processes_release(&list);
+    return err;
+}
+
 /* ---- one recording ---- */
 
 static int add_parts(struct packer *k, struct polls *p, unsigned found)
@@ -189,7 +227,7 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
 {
     struct profile profile;
     struct polls p;
-    int err = profile_peek(&profile, path, error);
+    int err = profile_peek_all(&profile, path, k->process, error);
     if (err)
         return err;
     profile.rec.asked = k->range;
@@ -215,6 +253,7 @@ int packer_add_recording(struct packer *k, const char *path, struct run_error *e
     err = add_parts(k, &p, found || own_is_hidden(&p.rec->header) ? found : PROFILE_HEAP);
     if (err == 0) {
         name_threads(k, p.rec);
+        err = place_threads(k, &p);
         polls_notices(&p);
         profile_notice_symbols(&profile);
         int64_t end = end_of(k, &p);
@@ -320,7 +359,7 @@ int packer_add_other_recording(struct packer *k, const char *path, const char *o
     struct sums sums = {.rows = NULL};
     int err = 0, memory = 0;
     for (int i = 0; i < 2 && err == 0; i++) {
-        err = profile_open_range(&profiles[i], paths[i], &k->range, error);
+        err = profile_open_range(&profiles[i], paths[i], k->process, &k->range, error);
         err = err ? err : profile_make_sites(&profiles[i], NULL, error);
     }
     if (err == 0) {

@@ -19,7 +19,8 @@ static uint32_t lane_of(struct lanes *l, uint64_t key)
         l->failed = true;
         return 0;
     }
-    l->list[l->count] = (struct lane){.key = key, .name = PACK_NONE, .worker = PACK_NONE};
+    l->list[l->count] =
+        (struct lane){.key = key, .name = PACK_NONE, .worker = PACK_NONE, .process = PACK_NONE};
     return (uint32_t)l->count++;
 }
 
@@ -59,7 +60,10 @@ void lanes_pack(struct lanes *l, struct texts *s, struct pack *p)
         column_put(&t->columns[1], lane->name);
         column_put(&t->columns[2], lane->worker);
         column_put(&t->columns[3], lane->is_main);
-        SCHEMA_WRITES(threads, 4);
+        column_put(&t->columns[4], lane->pid);
+        column_put(&t->columns[5], lane->process);
+        column_put(&t->columns[6], lane->place);
+        SCHEMA_WRITES(threads, 7);
     }
 }
 

@@ -10,6 +10,9 @@ struct lane {
     uint64_t key;
     uint32_t name, worker; /* texts, or PACK_NONE */
     bool is_main;
+    uint32_t pid;     /* 0: unknown, or there is one process */
+    uint32_t process; /* its name, a text, or PACK_NONE */
+    uint32_t place;   /* of the process among all */
 };
 
 struct lanes {

@@ -20,8 +20,8 @@ double live_page_cpu_s(void)
     return (double)clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
-/* What the next time will cost. At first the last costs contain the looking up of names, which
- * happens once: the smaller one counts. Later, the recording grows as it did before. */
+/* Predicts the cost of packing again. The first costs contain the lookup of names, which happens
+ * once, so the smaller one counts. Later, the recording is assumed to grow as before. */
 static double next_cost_s(const struct live_page *l)
 {
     double before = l->cost_s[0], last = l->cost_s[1];

@@ -1,7 +1,7 @@
 /* A page that follows a recording while it is written: packs the newest data when the page asks.
  *
- * Nothing happens while nobody asks. If somebody asks every second, data is packed so often that
- * it takes at most one hundredth of a CPU; in between, the answer says how long to wait. */
+ * Does nothing without requests. If a page asks every second, packs the data as often as 1 % of a
+ * CPU allows; in between, the answer says how long to wait. */
 #ifndef PIANO_TOOL_VIEW_LIVE_H
 #define PIANO_TOOL_VIEW_LIVE_H
 

@@ -256,49 +256,68 @@ size_t pack_bytes(const struct pack *p)
 
 /* ---- metadata ---- */
 
-static void put_columns(struct buf *b, const struct pack_table *t)
+static void put_place(struct json_writer *w, const struct pack_place *p)
 {
-    buf_printf(b, "{\"rows\":%zu,\"columns\":[", t->rows);
-    for (size_t i = 0; i < t->column_count; i++) {
-        const struct column_kind *k = &t->columns[i].kind;
-        buf_printf(b, "%s{\"name\":\"%s\",\"type\":\"%s\",", i ? "," : "", k->name,
-                   column_types[k->type]);
-        if (k->type != COLUMN_TEXT)
-            buf_printf(b, "\"code\":\"%s\",", column_codes[k->code]);
-        buf_printf(b, "\"block\":%u,\"at\":%zu,\"bytes\":%zu}", t->places[i].block, t->places[i].at,
-                   t->places[i].bytes);
-    }
-    buf_puts(b, "]}");
+    json_add_count(w, "block", p->block);
+    json_add_count(w, "at", p->at);
+    json_add_count(w, "bytes", p->bytes);
 }
 
-void pack_put_meta(struct buf *b, const struct pack *p)
+static void put_columns(struct json_writer *w, const struct pack_table *t)
 {
-    size_t at = 0;
-    const char *comma = "";
-    buf_puts(b, "\"tables\":{");
+    json_add_count(w, "rows", t->rows);
+    json_add_array(w, "columns");
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct column_kind *k = &t->columns[i].kind;
+        json_add_object(w, NULL);
+        json_add_text(w, "name", k->name);
+        json_add_text(w, "type", column_types[k->type]);
+        if (k->type != COLUMN_TEXT)
+            json_add_text(w, "code", column_codes[k->code]);
+        put_place(w, &t->places[i]);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static void put_tables(struct json_writer *w, const struct pack *p)
+{
+    json_add_object(w, "tables");
     for (size_t i = 0; i < p->table_count; i++) {
         const struct pack_table *t = p->tables[i];
         if (t->rows == 0)
             continue; /* the run has no such data */
-        buf_printf(b, "%s\n\"%s\":", comma, t->name);
-        comma = ",";
-        if (t->json)
-            buf_printf(b, "{\"json\":true,\"block\":%u,\"at\":%zu,\"bytes\":%zu}",
-                       t->places[0].block, t->places[0].at, t->places[0].bytes);
-        else
-            put_columns(b, t);
+        json_line(w);
+        json_add_object(w, t->name);
+        if (t->json) {
+            json_add_flag(w, "json", true);
+            put_place(w, &t->places[0]);
+        } else {
+            put_columns(w, t);
+        }
+        json_close(w);
     }
-    buf_puts(b, "},\n\"blocks\":[");
+    json_close(w);
+}
+
+void pack_put_meta(struct json_writer *w, const struct pack *p)
+{
+    size_t at = 0;
+    put_tables(w, p);
+    json_line(w);
+    json_add_array(w, "blocks");
     for (size_t i = 0; i < p->block_count; i++) {
         const struct pack_block *k = &p->blocks[i];
-        buf_printf(b,
-                   "%s\n{\"name\":\"%s\",\"at\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu,"
-                   "\"codec\":\"%s\"}",
-                   i ? "," : "", k->name, at, k->bytes, k->raw_bytes,
-                   k->deflated ? "deflate" : "none");
+        json_add_row(w);
+        json_add_text(w, "name", k->name);
+        json_add_count(w, "at", at);
+        json_add_count(w, "bytes", k->bytes);
+        json_add_count(w, "raw_bytes", k->raw_bytes);
+        json_add_text(w, "codec", k->deflated ? "deflate" : "none");
+        json_close(w);
         at += k->bytes;
     }
-    buf_puts(b, "]");
+    json_close(w);
 }
 
 void pack_release(struct pack *p)

@@ -2,7 +2,7 @@
 #ifndef PIANO_TOOL_VIEW_PACK_H
 #define PIANO_TOOL_VIEW_PACK_H
 
-#include "tool/util/buf.h"
+#include "tool/util/json_writer.h"
 #include "tool/view/column.h"
 #include "tool/view/schema.h"
 
@@ -51,7 +51,7 @@ void pack_json(struct pack *p, const char *name, struct buf *text);
  * or negative errno. */
 int pack_finish(struct pack *p);
 /* Writes `"tables":{...},"blocks":[...]`. */
-void pack_put_meta(struct buf *b, const struct pack *p);
+void pack_put_meta(struct json_writer *w, const struct pack *p);
 /* Bytes of all blocks in the page. */
 size_t pack_bytes(const struct pack *p);
 void pack_release(struct pack *p);

@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "tool/util/json.h"
 #include "tool/util/say.h"
+#include "tool/util/vec.h"
 
 #ifndef PIANO_VERSION
 #define PIANO_VERSION "0"
@@ -20,18 +21,24 @@ static const int64_t most_exact = ((int64_t)1 << 53) - 1; /* exact in JSON reade
 
 /* Notices printed on stderr while a page is made are also useful in the page. Several instruments
  * of one recording print the same notice about its file: it is kept and printed once. */
-static bool hear(void *ctx, const char *text)
+static bool is_known(const struct packer *k, const char *text)
+{
+    for (size_t i = 0; i < k->notice_count; i++)
+        if (strcmp(k->notices[i], text) == 0)
+            return true;
+    return false;
+}
+
+static bool keep_notice(void *ctx, const char *text)
 {
     struct packer *k = ctx;
-    struct buf quoted = {0};
-    json_put_string(&quoted, text);
-    bool known = !quoted.failed && k->notices.len && strstr(k->notices.data, quoted.data);
-    if (!known && !quoted.failed) {
-        buf_puts(&k->notices, k->notices.len ? "," : "");
-        buf_puts(&k->notices, quoted.data);
-    }
-    buf_free(&quoted);
-    return !known && !k->is_quiet;
+    if (is_known(k, text))
+        return false;
+    char *copy = VEC_DOUBLE(k->notices, k->notice_count) == 0 ? strdup(text) : NULL;
+    if (copy)
+        k->notices[k->notice_count++] = copy;
+    k->failed |= !copy;
+    return !k->is_quiet;
 }
 
 void packer_notice(struct packer *k, const char *fmt, ...)
@@ -41,9 +48,9 @@ void packer_notice(struct packer *k, const char *fmt, ...)
     va_start(ap, fmt);
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    k->notices.failed |= text.failed;
+    k->failed |= text.failed;
     if (text.data)
-        say("%s", text.data); /* `hear` receives it */
+        say("%s", text.data); /* `keep_notice` receives it */
     buf_free(&text);
 }
 
@@ -51,10 +58,10 @@ void packer_dropped(struct packer *k, const char *cause, uint64_t count)
 {
     if (count == 0)
         return;
-    if (k->dropped.len)
-        buf_putc(&k->dropped, ',');
-    json_put_string(&k->dropped, cause);
-    buf_printf(&k->dropped, ":%llu", (unsigned long long)count);
+    if (VEC_DOUBLE(k->losses, k->loss_count) == 0)
+        k->losses[k->loss_count++] = (struct packer_loss){cause, count};
+    else
+        k->failed = true;
 }
 
 int packer_no_memory(struct run_error *error, const char *path)
@@ -72,7 +79,7 @@ int packer_start(struct packer *k, const struct packer_digest *digest, struct ru
     *k = (struct packer){
         .about = {.duration_ns = -1}, .other = {.duration_ns = -1}, .digest = *digest};
     *error = (struct run_error){.text = ""};
-    say_listen(hear, k);
+    say_listen(keep_notice, k);
     return texts_start(&k->texts, &k->pack) != 0 ? packer_no_memory(error, "page") : 0;
 }
 
@@ -105,63 +112,74 @@ void packer_release(struct packer *k)
     trie_release(&k->trie);
     release_about(&k->about);
     release_about(&k->other);
-    buf_free(&k->notices);
-    buf_free(&k->dropped);
+    for (size_t i = 0; i < k->notice_count; i++)
+        free(k->notices[i]);
+    free(k->notices);
+    free(k->losses);
 }
 
 /* ---- metadata ---- */
 
-static void put_text(struct buf *b, const char *key, const struct buf *text)
+static const char *text_of(const struct buf *text)
 {
-    buf_printf(b, "\"%s\":", key);
-    if (text->len)
-        json_put_string(b, text->data);
-    else
-        buf_puts(b, "null");
-    buf_putc(b, ',');
+    return text->len ? text->data : NULL;
 }
 
-static void put_about(struct buf *b, const struct packer_about *a)
+static void put_about(struct json_writer *w, const struct packer_about *a)
 {
-    put_text(b, "name", &a->name);
-    put_text(b, "program", &a->program);
-    put_text(b, "command", &a->command);
     int64_t duration = a->duration_ns < 0 ? 0 : a->duration_ns;
-    duration = duration < most_exact ? duration : most_exact;
-    buf_printf(b, "\"pid\":%lld,\"started_ms\":%lld,\"duration_ns\":%lld", (long long)a->pid,
-               (long long)a->started_ms, (long long)duration);
+    json_add_text(w, "name", text_of(&a->name));
+    json_add_text(w, "program", text_of(&a->program));
+    json_add_text(w, "command", text_of(&a->command));
+    json_add_number(w, "pid", a->pid);
+    json_add_number(w, "started_ms", a->started_ms);
+    json_add_number(w, "duration_ns", duration < most_exact ? duration : most_exact);
 }
 
-static void put_kinds(struct buf *b, unsigned kinds)
+static void put_kinds(struct json_writer *w, unsigned kinds)
 {
     static const char *const names[] = {"spans", "heap", "cpu", "events"};
-    const char *comma = "";
-    buf_puts(b, "\"kinds\":[");
+    json_add_array(w, "kinds");
     for (unsigned i = 0; i < 4; i++)
-        if (kinds & 1u << i) {
-            buf_printf(b, "%s\"%s\"", comma, names[i]);
-            comma = ",";
-        }
-    buf_puts(b, "],");
+        if (kinds & 1u << i)
+            json_add_text(w, NULL, names[i]);
+    json_close(w);
+}
+
+static void put_missing(struct json_writer *w, const struct packer *k)
+{
+    json_add_array(w, "notices");
+    for (size_t i = 0; i < k->notice_count; i++)
+        json_add_text(w, NULL, k->notices[i]);
+    json_close(w);
+    json_add_object(w, "dropped");
+    for (size_t i = 0; i < k->loss_count; i++)
+        json_add_count(w, k->losses[i].cause, k->losses[i].count);
+    json_close(w);
 }
 
 void packer_put_meta(struct buf *b, const struct packer *k)
 {
-    buf_printf(b, "{\"format\":%d,\"piano\":\"%s\",", FORMAT, PIANO_VERSION);
-    put_about(b, &k->about);
-    buf_puts(b, k->is_live ? ",\"live\":true" : "");
-    buf_printf(b, ",\"start_mono_ns\":\"%llu\",", (unsigned long long)k->base_ns);
-    put_kinds(b, k->kinds);
-    buf_printf(b, "\"notices\":[%s],", k->notices.len ? k->notices.data : "");
-    buf_printf(b, "\"dropped\":{%s},", k->dropped.len ? k->dropped.data : "");
+    struct json_writer w = {.out = NULL};
+    char base[24];
+    snprintf(base, sizeof(base), "%llu", (unsigned long long)k->base_ns);
+    json_add_object(&w, NULL);
+    json_add_number(&w, "format", FORMAT);
+    json_add_text(&w, "piano", PIANO_VERSION);
+    put_about(&w, &k->about);
+    if (k->is_live)
+        json_add_flag(&w, "live", true);
+    json_add_text(&w, "start_mono_ns", base);
+    put_kinds(&w, k->kinds);
+    put_missing(&w, k);
     if (k->compared) {
-        buf_puts(b, "\"b\":{");
-        put_about(b, &k->other);
-        buf_puts(b, "},");
+        json_add_object(&w, "b");
+        put_about(&w, &k->other);
+        json_close(&w);
     } else {
-        buf_puts(b, "\"b\":null,");
+        json_add_null(&w, "b");
     }
-    pack_put_meta(b, &k->pack);
-    buf_puts(b, "}");
-    b->failed |= k->notices.failed || k->dropped.failed;
+    pack_put_meta(&w, &k->pack);
+    json_keep_error(&w, k->failed ? -ENOMEM : 0);
+    json_finish_in(&w, b);
 }

@@ -29,7 +29,7 @@ struct packer_digest {
     int (*polls)(struct digest *d, struct polls *p);
     int (*diff)(struct digest *d, struct run runs[2]);
     int (*heap_diff)(struct digest *d, const struct profile profiles[2]);
-    void (*put)(struct buf *b, const struct digest *d);
+    void (*put)(struct buf *b, struct digest *d);
 };
 
 struct packer {
@@ -46,13 +46,20 @@ struct packer {
     struct symbols *names;    /* kept by the caller from one page to the next; NULL: none */
     unsigned kinds;           /* enum packer_kind */
     struct range_asked range; /* of samples and events */
+    const char *process;      /* name or number of those on the page; NULL: all */
     uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 of the page; 0 without a recording */
     int64_t run_offset_ns;    /* time 0 of the run, on the page */
     struct packer_joined {    /* the recording that a run must belong to; see `packer_join` */
         int64_t pid, from_ms, to_ms;
     } joined;
-    struct buf notices; /* JSON strings, comma-separated */
-    struct buf dropped; /* JSON members, comma-separated */
+    char **notices;
+    size_t notice_count;
+    struct packer_loss {
+        const char *cause; /* static */
+        uint64_t count;
+    } * losses;
+    size_t loss_count;
+    bool failed; /* a notice or a loss is missing: out of memory */
 };
 
 /* All return 0, or negative errno and fill ERROR. */

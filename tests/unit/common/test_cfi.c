@@ -1,4 +1,4 @@
-/* Call frame information: every kind of rule, from bytes written by hand, for both machines. */
+/* Call frame information: every kind of rule, from hand-written bytes, for both machines. */
 #include <elf.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -109,7 +109,8 @@ static void saved_registers_are_found_by_every_kind_of_rule(void **state)
     assert_int_equal(FIND(&x86, "\x14\x06\x02", 0, &row),
                      0); /* val_offset: cannot be said, but the rest can */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
-    assert_int_equal(FIND(&x86, "\x15\x06\x7e", 0, &row), 0); /* val_offset_sf */
+    assert_int_equal(FIND(&x86, "\x15\x06\x7e", 0, &row),
+                     0); /* val_offset: not representable, but the rest is */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
     assert_int_equal(FIND(&x86, "\x16\x06\x01\x30", 0, &row), 0); /* val_expression */
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_NOWHERE, 0);
@@ -119,7 +120,7 @@ static void saved_registers_are_found_by_every_kind_of_rule(void **state)
     assert_at(row.rule.fp_at, row.rule.fp, PIANO_AT_CFA, 3);
     assert_int_equal(FIND(&x86, "\x10\x03\x03\x77\x80\x01", 0, &row), 0); /* expression: rsp+128 */
     assert_at(row.rule.base_at, row.rule.base, PIANO_AT_SP, 16);
-    assert_int_equal(FIND(&x86, "\x10\x0c\x02\x76\x60\x8c\x05\x0e\x18", 0, &row), 0); /* not ours */
+    assert_int_equal(FIND(&x86, "\x10\x0c\x02\x76\x60\x8c\x05\x0e\x18", 0, &row), 0); /* unknown */
     assert_cfa(&row.rule, PIANO_CFA_REGISTER, 7, 24);
     assert_int_equal(FIND(&x86, "\x2e\x20\x0e\x18", 0, &row), 0); /* GNU_args_size */
     assert_cfa(&row.rule, PIANO_CFA_REGISTER, 7, 24);
@@ -136,7 +137,8 @@ static void return_address_register_follows_its_rule(void **state)
     assert_int_equal(row.rule.cfa, PIANO_CFA_NONE);
     assert_int_equal(row.start, FUNCTION);
     assert_int_equal(row.end, FUNCTION + FUNCTION_BYTES);
-    assert_int_equal(FIND(&x86, "\x08\x10", 0, &row), -ENOTSUP); /* in a link register it has not */
+    assert_int_equal(FIND(&x86, "\x08\x10", 0, &row),
+                     -ENOTSUP); /* in a link register that it does not have */
     assert_int_equal(FIND(&x86, "\x10\x10\x03\x77\xa8\x01", 0, &row), 0);
     assert_at(row.rule.ra_at, row.rule.ra, PIANO_AT_SP, 21);
 }

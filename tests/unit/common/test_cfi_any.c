@@ -1,5 +1,5 @@
-/* Call frame information from real libraries, every row of it, and from any bytes: none makes the reader leave its input, or go on
- * for ever. The last needs ASan and UBSan to be seen, which is how `make test` runs this. */
+/* Call frame information from real libraries, every row of it, and from any bytes: the reader never leaves its input or
+ * loops for ever. ASan and UBSan detect that, and `make test` uses them. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -51,7 +51,7 @@ struct tally {
 static void count_rows(const struct piano__cfi *cfi, const char *path, struct tally *tally)
 {
     int64_t count = piano__cfi_count(cfi);
-    if (count < 0) { /* a library that is all data, as ICU's, has no table */
+    if (count < 0) { /* a library of data only, such as ICU's, has no table */
         print_message("%s: no table\n", path);
         return;
     }
@@ -91,7 +91,7 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *tally)
 {
     (void)size;
     if (strstr(info->dlpi_name, "libLLVM") || strstr(info->dlpi_name, "libclang"))
-        return 0; /* as the others, but 100 000 functions */
+        return 0; /* like the others, but 100 000 functions */
     return count_file(info->dlpi_name, tally);
 }
 
@@ -164,7 +164,7 @@ static void random_damage_does_not_crash_the_reader(void **state)
     }
 }
 
-/* The whole table of a real program, with bytes of it changed. */
+/* The whole table of a real program, with changed bytes. */
 static void damaged_library_does_not_crash_the_reader(void **state)
 {
     (void)state;

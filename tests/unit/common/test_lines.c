@@ -1,5 +1,5 @@
-/* The text of a run's lines: what is written is JSON whatever the names and numbers, and a text that
- * does not fit says so instead of running over. */
+/* The text of a run's lines: it is valid JSON for all names and numbers, and a text that
+ * does not fit returns an error and does not overflow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

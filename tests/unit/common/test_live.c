@@ -1,6 +1,6 @@
-/* Reading a dead run's image: a good one gives its lines, and no bytes whatever make the reader touch
- * memory outside of it, overflow a number, or hand out a line without an end. The last needs ASan and
- * UBSan to be seen, which is how `make test` runs this. */
+/* Reads a dead run's image: a valid one gives its lines, and no bytes make the reader touch
+ * memory outside of it, overflow a number, or return a line without an end. ASan and
+ * UBSan detect that, and `make test` uses them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static struct image image_make(unsigned blocks)
                    sizeof(struct piano__merged);
     block = (block + 4095) & ~(size_t)4095;
     struct image im = {.size = PIANO_LIVE_HEADER_BYTES + blocks * block};
-    im.bytes = aligned_alloc(4096, im.size); /* as a mapping is */
+    im.bytes = aligned_alloc(4096, im.size); /* like a mapping */
     assert_non_null(im.bytes);
     memset(im.bytes, 0, im.size);
     im.header = (void *)im.bytes;
@@ -135,7 +135,7 @@ static void time_of_counted_callees_is_not_self_time_of_an_open_call(void **stat
 #define LINES "{\"frame\":0}\n{\"frame\":1}\n{\"frame\":2}\n"
 #define BEFORE "{\"frame\":0}\n{\"other\":0}\n" /* an older line like the first, out of reach */
 
-/* A program was killed when FILE had BEFORE and something else, and the block LINES: REST of these are not in the file. */
+/* A program was killed when FILE contained BEFORE and more, and the block contained LINES: REST of these are not in the file. */
 static void check_written(const char *file, uint64_t flush_at, const char *rest)
 {
     struct image im = image_make(1);
@@ -157,7 +157,7 @@ static void lines_already_in_the_run_file_are_not_repeated(void **state)
     (void)state;
     const uint64_t at = strlen(BEFORE) + 1;
     check_written(BEFORE, 0, LINES);
-    check_written(BEFORE LINES, 0, LINES); /* not being written */
+    check_written(BEFORE LINES, 0, LINES); /* no write in progress */
     check_written(BEFORE, at, LINES);
     check_written(BEFORE LINES, at, "");
     check_written(BEFORE "{\"frame\":0}\n{\"fra", at, "{\"frame\":1}\n{\"frame\":2}\n");
@@ -170,7 +170,7 @@ static void lines_already_in_the_run_file_are_not_repeated(void **state)
     check_written(BEFORE LINES, 1000000, LINES);
 }
 
-/* At every moment a tally is in one place. */
+/* At any time a tally is in one place. */
 static void tally_that_is_being_moved_is_read_once(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void tallies_that_are_being_cleared_are_not_read(void **state)
     free(im.bytes);
 }
 
-/* Merged frames come out by root, the rest as one, and the self times of functions in them. */
+/* Merged frames are printed by root, the rest as one, and the self times of functions in them. */
 static void merged_frames_are_read_from_the_image(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void torn_or_hostile_image_does_not_crash_the_reader(void **state)
     }
 }
 
-/* The inline probe takes one off before it looks, and puts it back when there was none: a signal handler may come in between. */
+/* The inline probe decrements before it checks, and increments again if there was none. A signal handler may run in between. */
 static void probe_that_found_no_counted_call_left_is_not_counted(void **state)
 {
     (void)state;

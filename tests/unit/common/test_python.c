@@ -1,5 +1,5 @@
-/* What both halves know about CPython: lines by the table of a code object, and text as a `str` has it. And how its objects are
- * looked at that may not be there. */
+/* What both halves know about CPython: the line table of a code object, and the text of a `str`. Also reads of objects
+ * that may not exist. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void test_line_table_entries_of_every_kind_are_read(void **state)
     assert_int_equal(piano__python_line(10, table, 0, 0), 0);
 }
 
-/* Cut off anywhere, and bytes that are no table: it ends, and reads nothing outside. */
+/* Truncated anywhere, and bytes that are not a table: decoding ends, and reads nothing outside. */
 static void test_random_line_tables_do_not_crash_the_reader(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_str_of_every_width_becomes_utf8(void **state)
     assert_int_equal(piano__python_text("abc", 3, 1, small, 0), 0);
 }
 
-/* Some of it is not there: what comes before it is. */
+/* A part of it is not mapped: the part before it is read. */
 static void test_memory_gather_stops_at_unreadable_memory(void **state)
 {
     (void)state;

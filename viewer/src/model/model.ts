@@ -79,6 +79,32 @@ export class Model implements Bounds {
     return unique || at(tid, thread) === 0 ? own : `${own} (${at(tid, thread)})`;
   }
 
+  /** The name of a lane: of several processes, with that of the process. */
+  laneName(thread: number): string {
+    const { process, pid, is_main } = this.tables.threads;
+    if (at(pid, thread) === 0) return this.threadName(thread);
+    const of = this.processName(at(process, thread), at(pid, thread));
+    return at(is_main, thread) ? of : `${this.threadName(thread)} · ${of}`;
+  }
+
+  /** The processes with threads on the page, the busiest first; empty if there is only one. */
+  processes(): readonly { readonly pid: number; readonly name: string }[] {
+    return this.keep("processes", () => {
+      const { process, pid, place, rows } = this.tables.threads;
+      const found = new Map<number, { pid: number; name: string; place: number }>();
+      for (let row = 0; row < rows; row++) {
+        const number = at(pid, row);
+        if (number === 0) continue;
+        found.set(number, { pid: number, name: this.processName(at(process, row), number), place: at(place, row) });
+      }
+      return found.size < 2 ? [] : [...found.values()].sort((a, b) => a.place - b.place);
+    });
+  }
+
+  private processName(name: number, pid: number): string {
+    return name === NONE ? `process ${pid}` : `${this.label(name)} (${pid})`;
+  }
+
   /** The number of threads with each name, by row of strings. */
   private threadNames(): ReadonlyMap<number, number> {
     return this.keep("names of threads", () => {

@@ -6,6 +6,12 @@ export const SCHEMA = {
     name: "strings",
     worker: "strings?",
     is_main: "u8",
+    /** 0: unknown, or the recording has one process */
+    pid: "u32",
+    /** The name of its process, if there are several */
+    process: "strings?",
+    /** Place of its process among all, the busiest first */
+    place: "u32",
   },
   code: {
     function: "strings",

@@ -42,7 +42,8 @@ export class Lanes {
   private readonly indices: Int32Array;
   private readonly hurts: Uint8Array;
 
-  constructor(private readonly model: Model) {
+  /** PID: only the lanes of this process; 0: all. */
+  constructor(private readonly model: Model, pid = 0) {
     const { threads, queue_names } = model.tables;
     this.layers = pollLayers(model);
     this.seen = sampleKinds(model);
@@ -52,10 +53,12 @@ export class Lanes {
       charts.push({ kind: "queue", key, title: model.label(queue_names.name[key] as number) });
     }
     for (const key of model.valuesByName().keys()) charts.push({ kind: "value", key, title: model.label(key) });
-    const rows = Array.from({ length: threads.rows }, (_, row) => row).filter((row) => this.parts(row) > 0);
-    rows.sort((a, b) => (threads.is_main[b] as number) - (threads.is_main[a] as number) || a - b);
-    for (const thread of rows) lanes.push({ kind: "thread", thread, title: model.threadName(thread) });
-    this.empty = threads.rows - rows.length;
+    const rows = Array.from({ length: threads.rows }, (_, row) => row).filter((row) =>
+      this.parts(row) > 0 && (pid === 0 || threads.pid[row] === pid));
+    rows.sort((a, b) => (threads.place[a] as number) - (threads.place[b] as number) ||
+      (threads.is_main[b] as number) - (threads.is_main[a] as number) || a - b);
+    for (const thread of rows) lanes.push({ kind: "thread", thread, title: model.laneName(thread) });
+    this.empty = (pid === 0 ? threads.rows : threads.pid.filter((of) => of === pid).length) - rows.length;
     // A few charts come first; many of them (a queue for each of 64 workers) come after the threads.
     if (charts.length <= MOST_CHARTS) lanes.unshift(...charts);
     else lanes.push(...charts);

@@ -50,6 +50,22 @@ class Timeline implements View {
   private hit: Hit | null = null;
   private dragged: { t0: number; t1: number } | null = null;
 
+  /** Of several processes: a choice of one. */
+  private chooser(): HTMLElement[] {
+    const processes = this.model.processes();
+    if (processes.length === 0) return [];
+    const select = h("select", { "aria-label": "Process", title: "Show the lanes of one process" },
+      h("option", { value: "0" }, `${count(processes.length)} processes`));
+    for (const { pid, name } of processes) select.append(h("option", { value: String(pid) }, name));
+    select.addEventListener("change", () => {
+      this.lanes = new Lanes(this.model, Number(select.value));
+      this.painter = new LanePainter(this.model, this.lanes);
+      this.scroller.scrollTop = 0;
+      this.draw();
+    });
+    return [select];
+  }
+
   available(model: Model): boolean {
     const { polls, parks, frames, samples, queues, values } = model.tables;
     return polls.rows + parks.rows + frames.rows + samples.rows + queues.rows + values.rows > 0;
@@ -62,12 +78,13 @@ class Timeline implements View {
     this.painter = new LanePainter(model, this.lanes);
     this.finder = new PollFinder(model);
     this.legend = new Legend(model, store);
+    const chooser = this.chooser();
     const map = h("div", { class: "timeline-map" });
     const fixed = h("div", { class: "timeline-fixed" });
     this.scroller.append(fixed, this.spacer);
     map.append(h("div", { class: "range-shown" }, this.shown,
       button("All", () => store.zoom(0, model.end), { class: "chip", title: "Show the whole run ( 0 )" })));
-    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, this.legend.element), map, this.scroller);
+    el.append(...firstOnly(model.meta), h("div", { class: "toolbar" }, ...chooser, this.legend.element), map, this.scroller);
     this.surface = new Surface(fixed, `Timeline: ${count(this.lanes.lanes.length)} lanes over time`);
     this.overlay = new Surface(fixed, null);
     this.minimap = new Minimap(map, model, store, "activity", () => GUTTER * palette().unit);

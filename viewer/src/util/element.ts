@@ -9,6 +9,7 @@ export interface Attributes {
   role?: string;
   type?: string;
   href?: string;
+  value?: string;
   tabindex?: string;
   [name: `aria-${string}` | `data-${string}`]: string | undefined;
   onclick?: (event: MouseEvent) => void;

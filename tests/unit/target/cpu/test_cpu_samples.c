@@ -1,5 +1,5 @@
-/* CPU samples that the program takes itself, read back from the file: many handlers at once, the handler at work, signals that are
- * given back, threads that come, go and were there before, forks. Runs under ASan, UBSan and TSan. */
+/* CPU samples that the program takes itself, read back from the file: many handlers at once, the running handler, signals that are
+ * passed on, new, ended and existing threads, forks. Runs under ASan, UBSan and TSan. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@
 #include "target/sys/recording.h"
 #include "temp.h"
 
-/* What is in the file ----------------------------------------------------------------------------------- */
+/* Contents of the file ---------------------------------------------------------------------------------- */
 
 struct file {
     char *data;
@@ -49,7 +49,7 @@ static struct file read_file(void)
     return f;
 }
 
-/* The next record of TYPE behind *AT, which is 0 at first; NULL when there is none. */
+/* The next record of TYPE after *AT, which is 0 at first; NULL if there is none. */
 static const void *next_record(const struct file *f, uint32_t type, size_t *at)
 {
     for (size_t from = PIANO_REC_HEADER_BYTES; from < f->size; from += PIANO_REC_CHUNK_BYTES) {
@@ -135,7 +135,7 @@ static __attribute__((noinline)) void burn(int ms)
 
 enum { WRITERS = 8, PUTS = 3000, STACKS = 500 };
 
-/* What a handler does, without the signal. */
+/* The work of a handler, without the signal. */
 static void *write_samples(void *arg)
 {
     static __thread struct piano__cpu_thread t;
@@ -146,7 +146,7 @@ static void *write_samples(void *arg)
         t.walk.flags = 0;
         for (uint32_t k = 0; k < t.walk.depth; k++)
             t.walk.pcs[k] = (uintptr_t)&write_samples + 1 + number % 16 + k;
-        t.walk.pcs[0] = number + 1; /* tells them apart, and is in no module */
+        t.walk.pcs[0] = number + 1; /* distinguishes them, and is in no module */
         piano__cpu_samples_put(&t, number);
     }
     return NULL;
@@ -165,7 +165,7 @@ static void test_samples_of_concurrent_handlers_are_all_stored(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, write_samples, (void *)(37 * i)), 0);
     for (int i = 0; i < WRITERS; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(header()->trace.samples, WRITERS * PUTS); /* there is a lane for everyone */
+    assert_int_equal(header()->trace.samples, WRITERS * PUTS); /* there is a lane for each thread */
     assert_int_equal(header()->trace.samples_unwound, WRITERS * PUTS);
     assert_int_equal(header()->trace.samples_lost, 0);
     struct file f = read_file();
@@ -220,7 +220,7 @@ static void test_stacks_get_a_new_generation_after_a_restart(void **state)
 
 /* The handler ------------------------------------------------------------------------------------------- */
 
-/* A virtual machine may stand still for longer than some ticks take, and many programs may share its processors; not so that no
+/* A virtual machine may be stopped for longer than some ticks, and many programs may share its processors, but not so long that no
  * tick finds the test running in this time. */
 enum { MOST_MS = 2000 };
 
@@ -252,7 +252,7 @@ static void test_handler_samples_the_running_function_and_keeps_errno(void **sta
     assert_int_equal(piano_cpu_stats(&stats), 0);
     assert_int_equal(stats.source, PIANO_SOURCE_TIMERS);
     assert_int_equal(stats.is_sampling, 0);
-    assert_true(stats.samples >= 3); /* one stands for many where signals come late */
+    assert_true(stats.samples >= 3); /* one sample represents several if signals come late */
     uint64_t lost_ns = header()->trace.samples_lost * 1000000;
     struct file f = read_file();
     while ((s = next_record(&f, PIANO_CHUNK_SAMPLES, &at))) {
@@ -265,7 +265,7 @@ static void test_handler_samples_the_running_function_and_keeps_errno(void **sta
         sum += s->value;
     }
     assert_true(inside + 2 >= stats.samples * 9 / 10); /* a busy machine gives few samples */
-    /* The kernel looks at such a clock when its own tick finds the thread running: what it has not seen at the end is lost. */
+    /* The kernel checks such a clock when its own tick finds the thread running, so it loses the time after the last tick. */
     assert_in_range(sum + lost_ns, 850000 * burnt_ms, 1300000 * burnt_ms);
     free(f.data);
 }
@@ -286,7 +286,7 @@ static void test_signal_has_its_default_action_after_stop(void **state)
         assert_true(piano__signal_is(SIGPROF));
         burn(5);
         assert_int_equal(piano__cpu_stop(), 0);
-        default_action(SIGPROF); /* one more of ours would be the end now */
+        default_action(SIGPROF); /* another one of ours would end the program now */
     }
     assert_int_equal(piano__cpu_stop(), -ENOTCONN);
     assert_true(samples() > 0);
@@ -316,7 +316,7 @@ static void test_sampling_uses_another_signal_when_the_program_takes_sigprof(voi
     assert_true(piano__cpu_is_on());
     assert_true(goes_on());
     assert_int_equal(piano__cpu_stop(), 0);
-    /* A handler of the program's own is left alone from the start. */
+    /* A handler of the program itself is not replaced. */
     signal(SIGPROF, nothing);
     assert_int_equal(piano__cpu_start(&wish), 0);
     assert_false(piano__signal_is(SIGPROF));
@@ -337,7 +337,7 @@ static void test_start_fails_when_no_signal_is_free(void **state)
     for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
         signal(i, SIG_DFL);
     signal(SIGPROF, SIG_DFL);
-    assert_int_equal(access(path, F_OK), -1); /* nothing was begun */
+    assert_int_equal(access(path, F_OK), -1); /* nothing was started */
     assert_int_equal(piano__cpu_start(&wish), 0);
 }
 
@@ -381,12 +381,12 @@ static void test_threads_started_before_and_after_are_sampled(void **state)
         burn(20);
     assert_true(threads_sampled() >= 3);
     assert_int_equal(piano_cpu_stats(&stats), 0);
-    assert_true(stats.threads >= 3); /* a sanitizer may have one of its own */
+    assert_true(stats.threads >= 3); /* a sanitizer may have one */
     __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
     pthread_join(old, NULL);
     pthread_join(young, NULL);
     assert_int_equal(piano_cpu_stats(&stats), 0);
-    assert_true(stats.threads >= 2); /* the end of the old one is found out later */
+    assert_true(stats.threads >= 2); /* the end of the old one is detected later */
     assert_int_equal(piano__cpu_stop(), 0);
 }
 
@@ -418,7 +418,7 @@ static void test_forked_child_is_not_sampled(void **state)
     free(f.data);
 }
 
-/* A process forked behind the C library's back has no timers either, and a shut gate. */
+/* A process forked without the C library's knowledge has no timers either, and a closed gate. */
 static void test_child_of_a_raw_clone_is_not_sampled(void **state)
 {
     const struct piano__cpu_wish wish = {.hz = 10000, .source = PIANO_CPU_TIMERS};

@@ -23,7 +23,7 @@ static int move(const uint32_t *words, size_t count, struct piano__code_plan *pl
     return piano__arm_move(&c, plan);
 }
 
-/* Where the `b` in the copy at INDEX goes to. */
+/* The target of the `b` in the copy at INDEX. */
 static uintptr_t branch_at(size_t index)
 {
     int32_t words = (int32_t)(copy[index] << 6) >> 6;

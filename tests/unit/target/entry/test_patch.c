@@ -1,4 +1,4 @@
-/* Replaces functions of this program, on the machine that it runs on.
+/* Replaces functions of this program on the machine that it runs on.
  *
  * not under thread: TSan keeps no shadow of code, and the test writes code. */
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include "target/entry/patch.h"
 
-/* On pages of their own: the code that changes a page must not be on it. */
+/* On separate pages, because the code that changes a page must not be on it. */
 __asm__(".pushsection apart, \"ax\"\n.balign 65536\n.popsection");
 #define NOINLINE __attribute__((noinline, noclone, used, section("apart"), aligned(16)))
 
@@ -142,9 +142,9 @@ static void test_all_or_nothing(void **state)
 {
     int results[COUNT];
     (void)state;
-    piano__patch_threads_for_tests = true; /* qemu and ThreadSanitizer have one of their own */
+    piano__patch_threads_for_tests = true; /* qemu and ThreadSanitizer have one already */
     struct piano__patch_entry all[2] = {entry_of(0), entry_of(1)};
-    all[1].size = 2; /* it ends in the middle */
+    all[1].size = 2; /* its end is incomplete */
     all[1].room = 2;
     assert_int_equal(piano__patch(&(struct piano__patch){all, 2, NULL, 0}, &symbols), -EILSEQ);
     run(results);
@@ -168,10 +168,10 @@ static void test_replaces(void **state)
     assert_int_equal(calls[1], 2); /* calls_another() calls it directly */
     assert_int_equal(calls[2], 1);
     assert_int_equal(calls[3], 1);
-    assert_true(calls[4] >= 1); /* a compiler may make a loop of it */
+    assert_true(calls[4] >= 1); /* a compiler may turn it into a loop */
 }
 
-/* What is in memory after that: no page is writable and executable. */
+/* The memory afterwards: no page is writable and executable. */
 static void test_no_page_is_both(void **state)
 {
     char line[512];

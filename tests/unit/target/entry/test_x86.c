@@ -43,7 +43,7 @@ static void test_lengths(void **state)
         assert_true(piano__x86_read((const uint8_t *)whole[i], len, &insn));
         assert_int_equal(insn.length, len);
         assert_int_equal(insn.flow, PIANO_X86_NEXT);
-        /* Of a part of it nothing is read beyond the end. */
+        /* A partial instruction is not read beyond its end. */
         for (size_t cut = 1; cut < len; cut++) {
             uint8_t *part = malloc(cut);
             memcpy(part, whole[i], cut);
@@ -91,7 +91,7 @@ static void test_unknown(void **state)
     assert_false(piano__x86_read((const uint8_t *)"", 0, &insn));
 }
 
-/* Any bytes: nothing is read beyond them (a sanitizer would see it), and a length is a length. */
+/* Any bytes: nothing is read beyond them (a sanitizer would detect it), and lengths are valid. */
 static void test_any_bytes(void **state)
 {
     uint64_t x = 88172645463325252u;
@@ -109,7 +109,7 @@ static void test_any_bytes(void **state)
     }
 }
 
-/* Copies CODE of LEN bytes, of which SIZE are the function. */
+/* Copies CODE of LEN bytes, of which the function has SIZE. */
 static int move(const uint8_t *code, size_t len, size_t size, uint8_t copy[64],
                 struct piano__code_plan *plan)
 {
@@ -138,7 +138,7 @@ static void test_moves(void **state)
     assert_memory_equal(copy + 4, code, 5);
     assert_int_equal(copy[9], 0xe9);
     assert_ptr_equal(copy + 14 + distance_at(copy + 10), code + 5);
-    /* relative to the instruction: the copy refers to the same address */
+    /* rip-relative: the copy refers to the same address */
     memcpy(code, "\x48\x8b\x05\x10\x00\x00\x00", 7);
     assert_int_equal(move(code, 32, 32, copy, &plan), 0);
     assert_ptr_equal(copy + 11 + distance_at(copy + 7), code + 7 + 0x10);
@@ -156,7 +156,7 @@ static void test_moves(void **state)
     assert_int_equal(move(code, 32, 32, copy, &plan), 0);
     assert_memory_equal(copy + 4, "\x0f\x84", 2);
     assert_ptr_equal(copy + 10 + distance_at(copy + 6), code + 2 + 0x10);
-    /* a call: its return address is that of the original */
+    /* a call: its return address must be the original's */
     memcpy(code, "\xe8\x10\x00\x00\x00", 5);
     assert_int_equal(move(code, 32, 32, copy, &plan), 0);
     uintptr_t back;
@@ -176,7 +176,7 @@ static void test_short_functions(void **state)
     assert_int_equal(plan.copied, 5);
     /* the next function begins too early */
     assert_int_equal(move(code, 4, 1, copy, &plan), -EILSEQ);
-    /* what follows is not padding */
+    /* the bytes after it are not padding */
     memset(code + 1, 0x55, 8);
     assert_int_equal(move(code, 16, 1, copy, &plan), -EILSEQ);
     /* it does not end with a return */

@@ -1,5 +1,5 @@
-/* The tables of the heap profiler, without the hooks: the live table against a shadow of it, under churn, full, and with
- * sixteen threads at once; the stack table; the filter; the peak; snapshots while everything moves. Runs under ASan, UBSan
+/* The tables of the heap profiler, without the hooks: the live table compared with a shadow of it, under churn, full, and with
+ * sixteen threads at once; the stack table; the filter; the peak; snapshots during changes. Runs under ASan, UBSan
  * and TSan. */
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +42,7 @@ static int begin(void **state)
     return piano__recording_create(path);
 }
 
-/* Whatever a test did, the tables are whole after it. */
+/* The tables are valid after each test. */
 static int end(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void test_live_table_returns_the_block_that_was_inserted(void **state)
     assert_false(piano__live_remove(in.address, &out));
 }
 
-/* Random inserts and removals; the file must not grow beyond what was live at once. */
+/* Random inserts and removals; the file must not grow beyond the peak of live blocks. */
 static void churn(uint64_t operations, unsigned span)
 {
     struct piano__random random;
@@ -140,7 +140,7 @@ static void test_full_live_table_refuses_blocks(void **state)
 
 enum { THREADS = 16, PER_THREAD = 20000, SHARED = 512 };
 
-/* Blocks change hands: whoever swaps one out of the shared array must find it, exactly once. */
+/* Blocks change hands: the thread that swaps one out of the shared array must find it, exactly once. */
 static uint64_t shared[SHARED];
 static uint64_t missing;
 
@@ -184,7 +184,7 @@ static void test_blocks_freed_by_other_threads_are_found(void **state)
     }
 }
 
-/* A reader that sees the same key twice has read one block, not a mixture. */
+/* A reader that sees the same key twice has read one block, not a mixture of two. */
 static bool stop_reading;
 
 static void *read_all(void *arg)
@@ -252,7 +252,7 @@ static void test_equal_stacks_get_the_same_number(void **state)
         assert_int_not_equal(piano__stacks_intern(&w), ids[i]);
     }
     assert_int_equal(header()->stats.stacks, 2000);
-    /* Nothing was unloaded: nothing is numbered anew. */
+    /* Nothing was unloaded, so no number changes. */
     struct piano__walk w = walk_of(3, 4);
     piano__modules_unloaded();
     assert_int_equal(piano__stacks_intern(&w), ids[3]);
@@ -293,7 +293,7 @@ static void test_threads_get_the_same_number_for_a_stack(void **state)
         pthread_join(threads[i], NULL);
     for (int n = 0; n < 500; n++)
         for (int i = 0; i < 8; i++)
-            if (ids[i][n] != 0) /* the lock was not to be had for long: counted as dropped */
+            if (ids[i][n] != 0) /* the lock was not available in time: counted as dropped */
                 assert_int_equal(ids[i][n], ids[0][n] ? ids[0][n] : ids[i][n]);
     assert_int_equal(header()->stats.stacks, 500);
 }
@@ -315,7 +315,7 @@ static void test_filter_finds_every_member(void **state)
         assert_true(piano__filter_may_hold((void *)members[i]));
 }
 
-/* A live set of 1 GB with one block in 512 KB sampled: how many other frees pass the filter. */
+/* A live set of 1 GB with one sample per 512 KB: how many other frees pass the filter. */
 static void test_filter_rejects_most_other_addresses(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static void test_snapshot_has_every_stack(void **state)
     assert_true(2 * live == N * (N + 1.0));
 }
 
-/* No room on the disk, by a limit that raises no signal here: refused, counted by the caller, never fatal. */
+/* No disk space, by a limit that raises no signal here: refused, counted by the caller, never fatal. */
 static void test_tables_refuse_entries_when_the_disk_is_full(void **state)
 {
     (void)state;
@@ -420,7 +420,7 @@ static void test_tables_refuse_entries_when_the_disk_is_full(void **state)
     assert_int_equal(piano__live_insert(&b), 0);
 }
 
-/* Takes and gives; a room that two threads have at once would lose a mark. */
+/* Takes and gives slots; a slot that two threads own at once would lose a mark. */
 static void *walk_in_rooms(void *arg)
 {
     uint64_t mark = (uintptr_t)&mark;

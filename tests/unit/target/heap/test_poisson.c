@@ -1,6 +1,6 @@
-/* The statistics of sampling, against known truths: hand-made exponentials against libm, gaps against the exponential
- * distribution (Kolmogorov and Smirnov), estimates against what was allocated, and the 95 % interval against how often it
- * really holds the truth. Seeds are fixed, so a pass is a pass every time. */
+/* The statistics of sampling, compared with known truths: hand-made exponentials with libm, gaps with the exponential
+ * distribution (Kolmogorov and Smirnov), estimates with the allocated amounts, and the 95 % interval with the share of cases in which it
+ * contains the truth. Seeds are fixed, so results are reproducible. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void test_sample_everything_is_exact(void **state)
     }
 }
 
-/* A block of no bytes counts as one object, of no bytes. */
+/* A block of 0 bytes counts as one object. */
 static void test_block_of_zero_bytes_counts_as_one_object(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ struct sums {
     double bytes, objects, variance, samples;
 };
 
-/* COUNT blocks of SIZE through a sampler with SEED: what the hooks do, without them. */
+/* COUNT blocks of SIZE through a sampler with SEED: what the hooks do. */
 static struct sums run(uint64_t size, uint64_t count, uint64_t rate, uint64_t seed)
 {
     struct sums s = {0};
@@ -92,7 +92,7 @@ static struct sums run(uint64_t size, uint64_t count, uint64_t rate, uint64_t se
     uint64_t left = piano__poisson_gap(&random, rate);
     for (uint64_t i = 0; i < count; i++) {
         if (size < left) {
-            /* many small blocks may pass at once: skip to the one that is hit */
+            /* many small blocks may be skipped at once, up to the sampled one */
             uint64_t pass = (left - 1) / size;
             if (pass > count - i)
                 pass = count - i;
@@ -160,7 +160,7 @@ static void test_block_of_one_gigabyte_is_estimated_exactly(void **state)
     }
 }
 
-/* Threads and children are seeded by what differs between them only in a few bits. */
+/* Seeds of threads and children differ although their inputs differ only in a few bits. */
 static void test_neighbouring_seeds_differ(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What a probe costs is a curve over the length of the body: values between its points, at its ends, and where a noisy calibration
- * has made it go backwards. And the two halves of what a counted call stands for. */
+/* The cost of a probe is a curve over the length of the body: values between its points, at its ends, and where a noisy calibration
+ * made it decrease. Also the two halves of what a counted call stands for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

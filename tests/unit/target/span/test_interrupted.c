@@ -1,6 +1,6 @@
-/* The runtime, interrupted by a signal at any of its instructions.
+/* The runtime, interrupted by a signal at any instruction.
  *
- * A child runs a scenario. Between two marks it is stepped, one instruction at a time, and after a number of them something
+ * A child runs a scenario. Between two marks it is single-stepped, and after a number of instructions something
  * happens: a handler that calls exit(), siglongjmp() or loads a library, or SIGKILL. This is repeated for many numbers (stepped.h).
  *
  * not under thread: the children are forked, and TSan delays signals.
@@ -143,7 +143,7 @@ static void jump(int signal)
     siglongjmp(landing, 1);
 }
 
-/* Further down on the stack than the ticks that follow. */
+/* Deeper on the stack than the ticks that follow. */
 static __attribute__((noinline)) void dive(void)
 {
     volatile char room[256] = {0};
@@ -199,7 +199,7 @@ static void check_jump(struct outcome *o, long steps)
     assert_true(sum(o, STAGE, "calls") <= 3);
     assert_int_equal(count(&o->text, "{\"end\":true"), 1);
     assert_non_null(next_of(&o->text, o->text.data, "\"busy\":0,"));
-    /* No time beyond that of the run. */
+    /* No time beyond the run's duration. */
     const char *end = next_of(&o->text, o->text.data, "{\"end\":true,\"wall_ns\":");
     long long wall = atoll(end + strlen("{\"end\":true,\"wall_ns\":"));
     for (int i = 0; i < FNS; i++)

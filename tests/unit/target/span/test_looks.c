@@ -1,4 +1,4 @@
-/* What the watcher saw, joined with what was timed. */
+/* The watcher's looks, combined with timed calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static int64_t self_of(const char *text, const char *name, int64_t *half)
     return self;
 }
 
-/* Samples say 80 of 100 ms, as exactly as a tiny function's can. Looks say 60, and how exactly they say so decides. */
+/* Samples say 80 of 100 ms, with the precision of a tiny function's. Looks say 60, and their precision decides. */
 static void test_self_time_follows_the_watcher_when_its_error_is_small(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_self_time_follows_the_watcher_when_its_error_is_small(void **st
     assert_true(sure_half < unsure_half);
 }
 
-/* 900 ms were timed before the watcher ran: it saw nothing of these, and is no less right about the rest. */
+/* 900 ms were timed before the watcher ran. It saw none of them, but its looks at the rest are valid. */
 static void test_time_before_the_watcher_ran_is_not_missing(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_a_call_that_two_looks_met_is_the_functions(void **state)
     assert_in_range(unproved, 90000, 110000);
 }
 
-/* Two late looks met a function with a thirtieth of the time: by chance that is one case in a thousand. */
+/* Two late looks met a function with a thirtieth of the time: the probability of that is one in a thousand. */
 static void test_two_looks_at_a_rare_function_are_enough(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is taken off for a fenced probe follows what such probes cost now. */
+/* The correction for a fenced probe follows the current cost of such probes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@ static int begin(void **state)
     return 0;
 }
 
-/* What a probe that was calibrated at 1000 costs after many pairs that were FIRST and SECOND ticks apart, in turns: such
- * are the steps of a counter. */
+/* The cost of a probe that was calibrated at 1000, after many pairs that were alternately FIRST and SECOND ticks apart, like
+ * the steps of a counter. */
 static int64_t cost_after(int64_t first, int64_t second)
 {
     for (int i = 0; i < MANY; i++)
@@ -65,7 +65,8 @@ static void test_measurement_is_added_to_the_overhead(void **state)
     (void)state;
     piano__clock_init();
     int64_t before = piano__ticks_fenced();
-    for (int i = 0; i < MANY; i++) /* one may be over within a tick: those of aarch64 are long */
+    for (int i = 0; i < MANY;
+         i++) /* one may end within a tick, because those of aarch64 are long */
         piano__pace_take(&t);
     int64_t spent = (piano__ticks_fenced() - before) * 256;
     assert_true(t.overhead > 0 && t.overhead < 2 * spent);

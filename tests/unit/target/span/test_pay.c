@@ -1,4 +1,4 @@
-/* Interrupts and rare long calls that meet counted calls are paid by the callee, not by its caller. */
+/* The callee, not its caller, pays for interrupts and rare long calls that meet counted calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* The caller's own time goes on by TICKS, and calls take CALLS; then a sample is taken. Returns what the callee is paid. */
+/* The caller's own time grows by TICKS and that of calls by CALLS; then a sample is taken. Returns what the callee is paid. */
 static int64_t piece_with(int64_t ticks, int64_t calls)
 {
     own += ticks;
@@ -105,7 +105,7 @@ static void test_regular_long_pieces_belong_to_the_caller(void **state)
     (void)state;
     rare_calls_are_known((int64_t)INTERRUPT * PIECES);
     for (int i = 0; i < PIECES; i++)
-        piece(i % 5 ? PIECE : 12 * PIECE);           /* a rhythm of its own */
+        piece(i % 5 ? PIECE : 12 * PIECE);           /* a separate rhythm */
     assert_in_range(paid_in_all, 0, 20 * INTERRUPT); /* until it is known */
     paid_in_all = 0;
     for (int i = 0; i < PIECES; i++)
@@ -113,14 +113,14 @@ static void test_regular_long_pieces_belong_to_the_caller(void **state)
     assert_int_equal(paid_in_all, 0);
 }
 
-/* The same rare calls, but the caller's spike is another thing. */
+/* The same rare calls, but the caller's spike is independent. */
 static void test_a_spike_of_the_caller_stays_there(void **state)
 {
     (void)state;
     rare_calls_are_known((int64_t)INTERRUPT * PIECES);
     many_pieces(0);
     assert_int_equal(piece(100 * INTERRUPT), 0);
-    assert_true(variance > 0); /* nobody looked */
+    assert_true(variance > 0); /* no look */
 }
 
 static void test_callee_pays_nothing_when_the_caller_takes_most_of_the_time(void **state)
@@ -135,7 +135,7 @@ static void test_callee_pays_nothing_when_the_caller_takes_most_of_the_time(void
 static void test_debt_is_paid_when_the_callee_has_reserve(void **state)
 {
     (void)state;
-    rare_calls_are_known(-4 * INTERRUPT); /* overdrawn as far as it may be */
+    rare_calls_are_known(-4 * INTERRUPT); /* overdrawn to the limit */
     many_pieces(0);
     assert_int_equal(piece(PIECE + INTERRUPT), 0);
     assert_true(variance > 0);
@@ -147,7 +147,7 @@ static void test_debt_is_paid_when_the_callee_has_reserve(void **state)
 
 enum { LONG = 500000 };
 
-/* The watcher finds SLOT when AFTER ticks of the piece that comes next are over. */
+/* The watcher finds SLOT after AFTER ticks of the next piece. */
 static void look_after(int64_t after, const struct piano__slot *slot)
 {
     block.t.look_tick = now + after;
@@ -170,7 +170,7 @@ static void long_pieces_seen_in(const struct piano__slot *slot)
     }
 }
 
-/* A call of half a millisecond that was merely counted: the watcher sees every other one of them. */
+/* A call of half a millisecond that was only counted: the watcher sees every other one. */
 static void test_watcher_attributes_long_pieces_to_the_callee(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void test_watcher_attributes_long_pieces_to_the_callee(void **state)
     assert_true(variance == 0);
 }
 
-/* A function that the caller calls, more or less directly, and of which the last sample was not. */
+/* A function that the caller calls, directly or not, whose last sample was not a call from it. */
 static void test_watcher_attributes_long_pieces_to_another_function(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void test_watcher_attributes_long_pieces_to_another_function(void **state
     assert_int_equal(callee->now.self, 0);
 }
 
-/* Its time has been taken off the caller's already. */
+/* Its time was subtracted from the caller already. */
 static void test_looks_that_find_a_function_of_which_every_call_is_timed(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_looks_that_find_a_function_of_which_every_call_is_timed(void **
     assert_int_equal(paid_in_all, 0);
 }
 
-/* The reader moves it, with what was waited in it. */
+/* The reader moves it, with its waits. */
 static void test_pieces_long_enough_for_the_watcher_are_left_to_the_reader(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_looks_that_find_the_caller(void **state)
     assert_int_equal(paid_in_all, 0);
 }
 
-/* Interrupts are the callee's. Pieces of another length are not taken for such. */
+/* Interrupts belong to the callee. Pieces of another length do not count as interrupts. */
 static void test_watcher_samples_count_only_for_pieces_of_similar_length(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ static void test_watcher_samples_count_only_for_pieces_of_similar_length(void **
     assert_true(variance > 0);
 }
 
-/* A long piece ends with usual calls, and the look met one of those. It proves nothing about the long part. */
+/* A long piece ends with usual calls, and the look met one of those. That proves nothing about the long part. */
 static void test_looks_near_the_end_of_a_piece_do_not_count(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void test_looks_near_the_end_of_a_piece_do_not_count(void **state)
     assert_int_equal(paid_in_all, 0);
 }
 
-/* The call's own work before its first sample is another matter than what lies between samples. */
+/* The call's work before its first sample is separate from the time between samples. */
 static void test_few_looks_between_samples_say_nothing_of_the_first_piece(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void test_few_looks_between_samples_say_nothing_of_the_first_piece(void *
     assert_true(variance > 0);
 }
 
-/* More functions than there is room for: the counts stay within bounds. */
+/* More functions than slots: the counts stay within bounds. */
 static void test_watcher_samples_of_many_functions_stay_in_bounds(void **state)
 {
     (void)state;

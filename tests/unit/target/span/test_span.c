@@ -1,5 +1,5 @@
-/* The runtime on its own: probes written by hand, each scenario in a forked child with a run of its own, whose
- * run file (or live image, when the child died) is then read.
+/* The runtime alone: hand-written probes, each scenario in a forked child with a separate run, whose
+ * run file (or live image, if the child died) is then read.
  *
  * not under thread: the runtime is read while it runs, on purpose, and forks under TSan. */
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static void handler(int signal)
     sink++;
 }
 
-/* Runs SCENARIO in a child; its status, and everything it recorded as text. */
+/* Runs SCENARIO in a child. Returns its status, and all that it recorded as text. */
 static int record(void (*scenario)(void), struct buf *text)
 {
     temp_name(dir, sizeof dir, "piano-span-XXXXXX");
@@ -122,7 +122,7 @@ static void append(void *ctx, const char *text, size_t len)
     buf_put(ctx, text, len);
 }
 
-/* Adds what the live image has, removes the directory. */
+/* Adds the lines of the live image, removes the directory. */
 static void finish(struct buf *text)
 {
     DIR *d = opendir(dir);
@@ -146,7 +146,7 @@ static void finish(struct buf *text)
     rmdir(dir);
 }
 
-/* NEEDLE at FROM or later. Not strstr: ASan measures all of the text for each. */
+/* NEEDLE at FROM or later. Not strstr, because ASan measures the whole text for each call. */
 static const char *next_of(const struct buf *text, const char *from, const char *needle)
 {
     return from ? memmem(from, (size_t)(text->data + text->len - from), needle, strlen(needle))
@@ -201,7 +201,7 @@ static void test_every_call_is_counted(void **state)
     long long self =
         sum(&text, LEAF, "self_ns") + sum(&text, TICK, "self_ns") + sum(&text, MAIN, "self_ns");
     long long total = sum(&text, MAIN, "total_ns");
-    assert_true(llabs(self - total) < total / 100 + 1000); /* nothing is lost or made up */
+    assert_true(llabs(self - total) < total / 100 + 1000); /* nothing is lost or invented */
     buf_free(&text);
 }
 
@@ -216,14 +216,14 @@ static void test_recursion_counts_once(void **state)
 {
     (void)state;
     bool is_right = false;
-    /* A run of some milliseconds can be interrupted for longer than it takes; not time and again. */
+    /* An interruption may be longer than a run of some milliseconds, but not repeatedly. */
     for (int try = 0; try < 5 && !is_right; try++) {
         struct buf text = {0};
         assert_int_equal(record(recursion, &text), 0);
         finish(&text);
         assert_int_equal(sum(&text, FIB, "calls"), 3 * 150049);
         int64_t fib = sum(&text, FIB, "total_ns"), all = sum(&text, MAIN, "total_ns");
-        /* Counted on every level it would be some twenty times as much; an estimate may be off a little. */
+        /* Counted on every level it would be about twenty times as much; an estimate may be slightly wrong. */
         is_right = fib <= 2 * all && fib >= all / 2;
         buf_free(&text);
     }
@@ -303,7 +303,7 @@ static __attribute__((noinline)) int leaving_fib(int n, bool leaves)
     return n < 2 ? n : leaving_fib(n - 1, leaves) + leaving_fib(n - 2, leaves);
 }
 
-/* It lands in code without probes, so that only later calls can find out. */
+/* It lands in code without probes, so only later calls can detect it. */
 static void leaves(void)
 {
     for (volatile int i = 0; i < 200000; i++) {
@@ -314,8 +314,8 @@ static void leaves(void)
     }
 }
 
-/* Time in which the thread waited for a CPU does not count: it may lose the CPU in a pause, before
- * the call is found to be left. */
+/* Time waiting for a CPU does not count, because the thread may lose the CPU in a pause, before
+ * the runtime detects that the call was left. */
 static void test_timed_call_left_by_longjmp_is_closed(void **state)
 {
     (void)state;

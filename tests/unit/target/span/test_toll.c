@@ -1,4 +1,4 @@
-/* What a probe is charged that does not measure itself, and how often one does. */
+/* The charge of a probe that does not measure itself, and how often one does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,8 +55,8 @@ static void test_follows_a_change(void **state)
     assert_in_range(slot.toll.end, 149 * 256 - END_READ, 150 * 256 - END_READ);
 }
 
-/* The sum of what is charged to the probes between two measured ones follows the sum of what they
- * cost: only the lag at the end is missing. */
+/* The sum of the charges between two measured probes follows the sum of their
+ * costs, except for the lag at the end. */
 static void test_sums_are_right_while_costs_change(void **state)
 {
     int64_t cost = 0, charged = 0;

@@ -1,4 +1,4 @@
-/* The kernel's list of mappings, with names of files in it that look like lines of their own. */
+/* The kernel's list of mappings, with file names that look like lines of the list. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void test_mappings_of_every_kind_are_read(void **state)
     close(fd);
 }
 
-/* Wherever a buffer ends in it, what follows is zeroes, a dash, and the largest address. */
+/* A buffer may end anywhere in it; it contains zeroes, a dash and the largest address. */
 static void test_file_names_that_look_like_mappings_are_read_as_names(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Kernels whose pages are larger than 4 KB: a mapping of a piece of a file begins with the page that the piece begins in, and a
+/* Kernels with pages larger than 4 KB: a mapping of a part of a file begins with the page in which the part begins, and a
  * perf event has a ring buffer of one such page. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void test_mapping_starts_at_the_page_boundary(void **state)
     close(fd);
 }
 
-/* A sample of PERIOD ns at AT in the records, which go round. */
+/* A sample of PERIOD ns at offset AT of the records, which wrap around. */
 static void put_sample(char *records, uint64_t at, uint64_t period)
 {
     const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE,

@@ -1,4 +1,4 @@
-/* Where events and their names run out of room: the size asked for, a full disk, the table of names. Runs under ASan, UBSan and
+/* Limits of events and their names: the requested size, a full disk, the table of names. Runs under ASan, UBSan and
  * TSan. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "target/trace/buffers.h"
 #include "target/trace/names.h"
 
-/* The last ones are there, without a gap, in as many chunks as were asked for. */
+/* The last events are there, without a gap, in as many chunks as requested. */
 static void test_oldest_events_are_overwritten_at_the_size_limit(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void test_definitions_are_not_overwritten(void **state)
     release(&f);
 }
 
-/* All events before the time that the header tells are overwritten, and none after it. */
+/* All events before the time in the header are overwritten, and none after it. */
 static void test_header_tells_since_when_events_are_complete(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static struct piano__chunk *events_chunk(uint64_t index)
     return found;
 }
 
-/* The thread that fills its chunk finds all of the next one in memory, and zeroes behind what it wrote. */
+/* A thread that fills its chunk finds the next one mapped, and zeroes the rest after what it wrote. */
 static void test_next_chunk_is_prefaulted_and_zeroed(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void *write_many(void *count)
     return NULL;
 }
 
-/* Whoever was first does not keep all the room. */
+/* The first thread does not keep all the room. */
 static void test_late_thread_takes_chunks_of_the_first(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static struct rlimit limit_chunks(rlim_t chunks)
     return old;
 }
 
-/* A thread that cannot have a chunk. */
+/* A thread that gets no chunk. */
 static void test_events_without_room_are_counted(void **state)
 {
     (void)state;
@@ -308,7 +308,7 @@ static void test_events_without_room_are_counted(void **state)
     release(&f);
 }
 
-/* No more chunks, far below the size asked for: the newest are kept all the same. */
+/* No more chunks, far below the requested size: the newest events are kept nevertheless. */
 static void test_a_full_disk_keeps_the_newest(void **state)
 {
     (void)state;

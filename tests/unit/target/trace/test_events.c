@@ -1,4 +1,4 @@
-/* Events of the trace, read back from the file (event_file.h): every kind with every sort of value, more than a chunk
+/* Events of the trace, read back from the file (event_file.h): all kinds with all sorts of values, more than a chunk
  * holds, sixteen threads at once, thousands one after another, signals in the middle of events, forks. Runs under ASan, UBSan and TSan. */
 #include <errno.h>
 #include <pthread.h>
@@ -251,9 +251,10 @@ static void test_events_of_signal_handlers_are_written_or_counted_as_dropped(voi
     for (sig_atomic_t before = -1; handled < 300; written++) {
         piano_queue_depth(5, written);
         piano_mark("from the program");
-        if (written % 4096 == 0) { /* who sends may get no CPU for long; a recording has an end */
+        if (written % 4096 ==
+            0) { /* the sender may get no CPU for a long time, and a recording is limited */
             while (handled == before)
-                sigsuspend(&none); /* there will be another one */
+                sigsuspend(&none); /* another one follows */
             before = handled;
         }
     }
@@ -303,7 +304,7 @@ static void test_forked_child_writes_no_events(void **state)
         _exit(piano__events_on() ? 1 : 7);
     }
     assert_int_equal(exit_of(child), 7);
-    child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* behind the C library's back */
+    child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* without the C library's knowledge */
     if (child == 0) {
         for (int i = 0; i < 50000; i++)
             piano_mark("raw child");
@@ -318,7 +319,7 @@ static void test_forked_child_writes_no_events(void **state)
     release(&f);
 }
 
-/* A signal handler forks while the thread is inside an event: the child goes on with the event, in memory of its own. */
+/* A signal handler forks while the thread is inside an event: the child completes the event in its own memory. */
 static void test_fork_inside_an_event_leaves_the_parent_recording_unchanged(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* The copy of the dynamic linker's list against dl_iterate_phdr, with libraries that come and go. It is used with old
- * versions of glibc alone, and works with all of them.
+/* Compares the copy of the dynamic linker's list with dl_iterate_phdr while libraries are loaded and unloaded. Only old
+ * versions of glibc need it, but it works with all.
  *
- * not under thread: a reader may read what is being written; it notices and reads again */
+ * not under thread: a reader may read what is being written; it notices and reads again
+ * not under aarch64: qemu has no process_vm_readv, with which the list is copied */
 #include <setjmp.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -84,7 +85,7 @@ static void *reads(void *unused)
     return (void *)wrong;
 }
 
-/* A reader who is overtaken again and again gives up; that must stay the exception, and never be a wrong answer. */
+/* A reader that is overtaken repeatedly gives up. That must be rare, and never give a wrong answer. */
 static void readers_beside_a_writer(void **state)
 {
     pthread_t threads[3];

@@ -1,4 +1,4 @@
-/* Walks against libgcc's unwinder, pc by pc: through code without frame pointers, libc, signal handlers on either stack, coroutines,
+/* Compares walks with libgcc's unwinder, pc by pc: through code without frame pointers, libc, signal handlers on either stack, coroutines,
  * threads, and frames of changing size. */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -179,7 +179,7 @@ static void threads_have_stacks_of_their_own(void **state)
     munmap(given, size);
 }
 
-/* The first thread's stack grows under the walker's eyes. */
+/* The first thread's stack grows during the walk. */
 static FRAME void go_down(unsigned levels)
 {
     char room[32768];
@@ -190,7 +190,7 @@ static FRAME void go_down(unsigned levels)
     } else {
         compare_here();
         assert_true(walker.stack.low <=
-                    (uintptr_t)room); /* known, not asked of the kernel word by word */
+                    (uintptr_t)room); /* known, instead of asking the kernel for each word */
     }
     turns += room[turns & 1023];
 }
@@ -206,7 +206,7 @@ static void a_growing_stack(void **state)
 
 static void *on_which_stack;
 
-/* From inside a handler: the walk from here, and the one from what was interrupted. */
+/* Inside a handler: walks from the handler, and from the interrupted code. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)info;
@@ -304,7 +304,7 @@ static void a_coroutine(void **state)
     (void)state;
     need_vm_readv();
     if (UNDER_TSAN)
-        skip(); /* it takes the switch of stacks for a race */
+        skip(); /* TSan takes the switch of stacks for a race */
     size_t size = 128 * 1024;
     char *room = malloc(size);
     assert_non_null(room);
@@ -355,7 +355,7 @@ static void walks_are_the_same_after_the_rule_cache_is_cleared(void **state)
         piano__walk_forget();
         recurse(5, compare_here);
     }
-    for (int i = 0; i < 140000; i++) /* generations come round */
+    for (int i = 0; i < 140000; i++) /* generations wrap around */
         piano__walk_forget();
     recurse(5, compare_here);
 }

@@ -1,4 +1,4 @@
-/* Walks from garbage: they may end anywhere, but not the program. And walks through code that has no tables. */
+/* Walks from garbage: they may end anywhere, but must not crash. Also walks through code without tables. */
 #include <alloca.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 static struct piano__walker walker;
 static volatile int turns;
 
-/* A function like any other, for pcs that are in one. */
+/* An ordinary function, for pcs inside a function. */
 static FRAME void sibling(int n)
 {
     if (n > 0)
@@ -67,7 +67,7 @@ static void registers_of_garbage(void **state)
     assert_int_equal(errno, 77);
 }
 
-/* Stacks that look like one here and there, wherever they are. */
+/* Memory that looks like a stack in some places. */
 static void stacks_of_garbage(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void stacks_of_garbage(void **state)
     uintptr_t words[WORDS];
     uintptr_t *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(page, MAP_FAILED);
-    munmap((char *)page + 4096, 4096); /* what is behind it is not there */
+    munmap((char *)page + 4096, 4096); /* the memory after it is not mapped */
     struct piano__walk out;
     for (int i = 0; i < ROUNDS; i++) {
         uintptr_t *at = i % 4 ? words : page;
@@ -91,7 +91,7 @@ static void stacks_of_garbage(void **state)
     munmap(page, 4096);
 }
 
-/* A function that has damaged the frames above it, and mends them before it returns. */
+/* A function that damages the frames above it, and repairs them before it returns. */
 static FRAME void damage_and_walk(uint32_t *random)
 {
 #ifdef __x86_64__
@@ -123,7 +123,7 @@ static void damaged_frames(void **state)
 }
 
 #ifdef __x86_64__
-/* A frame that goes by rbp; what it tells is the pc after its call. */
+/* A frame that uses rbp; returns the pc after its call. */
 static FRAME void with_alloca(struct piano__walk *out, size_t bytes)
 {
     char *room = alloca(bytes);
@@ -149,7 +149,7 @@ static void a_stack_that_goes_in_circles(void **state)
     assert_int_equal(out.depth, 2);
 }
 
-/* Machine code nobody has a table for: call *%rdi with a frame pointer, or with garbage for one. */
+/* Machine code without a table: call *%rdi with a valid frame pointer, or with garbage in it. */
 static void code_without_tables(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Walks at every instruction: a function is single-stepped, and after each step the walk from the interrupted registers is
  * compared with libgcc's. That passes through prologues and epilogues, lazy PLT entries, the dynamic linker's lazy binding, and
- * libraries that come and go. The libraries are compiled by the test.
+ * libraries that are loaded and unloaded. The test compiles the libraries.
  *
  * not under thread: TSan has its own signal handlers, and every step of them would be a step
  * not under address: every step would be one of ASan's checks, and there are millions */
@@ -26,7 +26,7 @@
 static struct piano__walker walker;
 static char folder[56];
 
-/* A library of SOURCE, compiled with FLAGS; skips the test where there is no compiler. */
+/* Compiles SOURCE to a library with FLAGS; skips the test without a compiler. */
 static void *library(const char *name, const char *source, const char *flags)
 {
     char path[256], command[1024];
@@ -127,8 +127,8 @@ enum { TRAP_FLAG = 0x100, MOST_STEPS = 20000 };
 
 static unsigned steps, lost, unknown;
 
-/* libgcc does not survive call frame information that is wrong, as glibc 2.35 has for an instruction or two
- * of qsort; ours does. There is nothing to compare with then. */
+/* libgcc crashes on wrong call frame information, which glibc 2.35 has for an instruction or two
+ * of qsort; piano's walker does not. Then there is nothing to compare. */
 static sigjmp_buf survived;
 static struct sigaction faults_before;
 
@@ -139,14 +139,14 @@ static void on_fault(int number)
 }
 
 /* libgcc ends at the interrupted frame when no FDE covers its instruction: __memset_chk of glibc 2.39 runs through padding into
- * memset. Ours follows frame pointers there, and says so. */
+ * memset. Ours follows frame pointers there, and reports that. */
 static bool has_no_fde(const struct piano__walk *ours, const struct other_walk *theirs)
 {
     return ours->flags & (PIANO_STACK_BY_FP | PIANO_STACK_LOST) && theirs->depth > 0 &&
            theirs->pcs[theirs->depth - 1] == ours->pcs[0];
 }
 
-/* Where the stepping ends. */
+/* The stepping ends here. */
 static FRAME void flag_off(void)
 {
     __asm__ volatile("");

@@ -1,7 +1,7 @@
 /* The instructions that an attached process runs (src/tool/attach/stub.c), and the reader of
  * filters. The instructions run in this process: with the C library's functions they open sockets
- * and a memory file, start the thread, and the thread does as it is told. The stopped thread that
- * they bring back through a signal frame is tests/e2e/test_attach.py's. */
+ * and a memory file and start the thread, and the thread executes its commands. tests/e2e/test_attach.py
+ * tests the stopped thread that they restore through a signal frame. */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -26,7 +26,7 @@
 
 static struct piano__attach_room *room;
 
-/* Copies the instructions where they may be run. */
+/* Copies the instructions to executable memory. */
 static void *copy_code(void)
 {
     char *code = mmap(NULL, PIANO_ATTACH_CODE + PIANO_ATTACH_DATA, PROT_READ | PROT_WRITE,
@@ -52,7 +52,7 @@ static void *entered(struct piano__attach_room *at)
     return NULL;
 }
 
-/* Starts the second piece of code as pthread_create would. */
+/* Starts the second piece of code like pthread_create. */
 static pthread_t start_thread(char *code, int pair[2])
 {
     pthread_t thread;

@@ -17,7 +17,7 @@
     char *const argv[] = {__VA_ARGS__, NULL};                                                      \
     assert_int_equal(args_parse(&(a), (int)(sizeof argv / sizeof argv[0]) - 1, argv), 0)
 
-/* String literals are not writable, whatever their type says; args_parse takes argv as it comes. */
+/* String literals are not writable, in spite of their type; args_parse takes argv unchanged. */
 #define W(word) ((char[]){word})
 
 static void response_files_split_like_a_compiler_does(void **state)
@@ -84,7 +84,7 @@ static const struct arg *only_source(const struct args *a)
     return NULL;
 }
 
-/* The command as one string, words between bars: "|cc|-c|". The caller frees. */
+/* The command as one string, with bars between words: "|cc|-c|". The caller frees it. */
 static char *joined(const struct words *w)
 {
     struct buf out = {0};

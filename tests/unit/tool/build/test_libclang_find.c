@@ -1,4 +1,4 @@
-/* Which files count as a libclang, and what their paths say about the version. */
+/* Which files count as a libclang, and the version in their paths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* mirror.c and stale.c: what is copied, kept, left out and removed. */
+/* mirror.c and stale.c: which files are copied, kept, left out and removed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -192,7 +192,7 @@ static void test_links_inside_stay_links_and_links_outside_are_copied(void **sta
     len = readlink(path_of(p->tree, "abs"), target, sizeof target - 1);
     target[len > 0 ? len : 0] = '\0';
     assert_string_equal(target, path_of(p->tree, "src"));
-    /* and what lies beside the root is found from the copy */
+    /* and files beside the root are found from the copy */
     assert_string_equal(text_of(path_of(p->tree, "../outside.h")), "outside\n");
 }
 

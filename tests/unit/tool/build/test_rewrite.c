@@ -1,4 +1,4 @@
-/* Finding functions in a preprocessed text and putting guards into them. */
+/* Finds functions in a preprocessed text and inserts guards. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tool/build/selection.h"
 #include "tool/build/tokens.h"
 
-/* A text and what was found in it. */
+/* A text and the functions found in it. */
 struct found {
     const char *text;
     bool cxx;
@@ -188,7 +188,7 @@ static void guards_do_not_move_lines_and_columns(void **state)
     forget(&f);
 }
 
-/* A newer compiler's default: digits with separators are C23, a function without prototypes is not. */
+/* A newer compiler's default: digits with separators are valid in C23, a function without prototypes is not. */
 static void the_default_standard_is_found_by_errors(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* selection.c: which functions are wanted, and the selection's file. */
+/* selection.c: which functions are chosen, and the selection's file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,7 +170,7 @@ static void test_bare_names(void **state)
     assert_string_equal(records_bare_name("A::operator<"), "operator<");
 }
 
-/* What a changed selection touches. */
+/* What a changed selection affects. */
 static void test_changed_units(void **state)
 {
     (void)state;
@@ -187,10 +187,10 @@ static void test_changed_units(void **state)
     selection_add(&now.fns, "update");
     assert_false(refresh_is_changed(&u, &before, &now));
     assert_false(refresh_is_changed(&unsearched, &before, &now));
-    selection_add(&now.fns, "naked"); /* left out before, and would be again */
+    selection_add(&now.fns, "naked"); /* left out before, and now */
     assert_false(refresh_is_changed(&u, &before, &now));
     assert_true(refresh_is_changed(&unsearched, &before, &now));
-    unsearched.words = "int main redraw "; /* nothing in it can be chosen */
+    unsearched.words = "int main redraw "; /* it has no function to choose */
     assert_false(refresh_is_changed(&unsearched, &before, &now));
     selection_add(&now.fns, "dra");
     assert_true(refresh_is_changed(&unsearched, &before, &now)); /* a part of a name is enough */

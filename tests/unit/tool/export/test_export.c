@@ -1,4 +1,4 @@
-/* Pieces of exported files: rounded weights, and the encoding of protocol buffers. */
+/* Parts of exported files: rounded weights, and the encoding of protocol buffers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The kernel's CPU time and that of the samples are compared with what chance can do. */
+/* Compares the kernel's CPU time with that of the samples, with the expected random error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void test_sample_of_many_periods_makes_chance_larger(void **state)
     assert_true(coverage_of(&small).is_short);
 }
 
-/* Of processes that nothing has waited for, the kernel's time is not known. */
+/* The kernel's time of processes without a waiting parent is unknown. */
 static void test_more_samples_than_the_kernel_counted_are_not_missing(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The reader of a recording that grows: what is new, once, in order; chunks that are reused; what is skipped. */
+/* The reader of a growing recording: new data, once, in order; reused chunks; skipped events. */
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -180,7 +180,7 @@ static void test_damaged_chunk_does_no_harm(void **state)
     struct growing g = {.image = image()};
     struct piano__chunk *c = events(&g.image, 0, 11, 1000, 1000);
     event(c, PIANO_EVENT_MARK, 10, 1, N(1));
-    put(c, "\x0c\xff\x01", 3); /* longer than what is there */
+    put(c, "\x0c\xff\x01", 3); /* longer than the data */
     struct piano__chunk *brief = chunk(&g.image, PIANO_CHUNK_EVENTS, 1);
     brief->used = 8;
     struct piano__chunk *full = events(&g.image, 2, 12, 1000, 1000);

@@ -1,4 +1,4 @@
-/* The reader of runs: the formats as documented, the choice of frames, and files that lie. */
+/* The reader of runs: the documented formats, the choice of frames, and invalid files. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,7 +171,7 @@ static void loops_inside_main_are_found(void **state)
     run_unload(&run);
 }
 
-/* Two quick setters beneath `main` are not its loop; `run`, one level deeper, has it. */
+/* Two short setters below `main` are not its loop; `run`, one level deeper, contains it. */
 static void frames_take_a_tenth_of_the_time(void **state)
 {
     (void)state;
@@ -190,9 +190,9 @@ static void frames_take_a_tenth_of_the_time(void **state)
          "\"wall_ns\":20000000,\"fns\":[{\"id\":2,\"calls\":1,\"self_ns\":5}]}\n"
          "{\"frame\":5,\"thread\":1,\"depth\":0,\"root\":0,\"start_ns\":0,"
          "\"wall_ns\":30000000,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":5}]}\n"),
-        /* `main` and `run` are open: self times stand in */
+        /* `main` and `run` are open: self times replace their totals */
         "{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,\"self_ns\":90}]}\n",
-        /* and `main` has spent so much on its own that nothing is left to be a frame */
+        /* and `main` has so much self time that nothing is left to be a frame */
         ("{\"outside\":true,\"thread\":1,\"fns\":[{\"id\":0,\"calls\":1,"
          "\"self_ns\":900000000}]}\n")};
     static const size_t frames[] = {2, 2, 0};
@@ -275,7 +275,7 @@ static void merged_frames_count(void **state)
     run_unload(&run);
 }
 
-/* Functions in merged frames count in p50 and p99; so do frames of roots that had no room. */
+/* Functions in merged frames count in p50 and p99, and so do frames of roots without an entry. */
 static void merged_functions_have_percentiles(void **state)
 {
     (void)state;
@@ -335,8 +335,8 @@ static void parts_belong_to_the_next_frame(void **state)
 
 /* ---- turns ---- */
 
-/* A run of `main` (0), which calls functions one after another: a letter is a call of 10 ns of a function,
- * 'a' is 1; a digit is that many times 10 ns that `main` spends on its own. */
+/* A run of `main` (0), which calls functions one after another. A letter is a call of 10 ns of a function,
+ * 'a' is 1; a digit is that many times 10 ns of `main`'s self time. */
 static int loaded_calls(struct run *run, const char *calls, bool with_main)
 {
     struct buf b = {0};
@@ -406,7 +406,7 @@ static void cycle_is_detected_from_the_order_of_calls(void **state)
     static const struct cycle cycles[] = {
         {"abcabcabcabc", 4, 1},
         {"ababab", 3, 1},
-        {"aabbaabbaabbaabb", 16, 0},      /* no place of its own: b is in every second turn of a */
+        {"aabbaabbaabbaabb", 16, 0},      /* no fixed place: b is in every second turn of a */
         {"abbcabbcabbcabbc", 4, 1},       /* b twice a turn */
         {"abcabcabcdabcabcabcabc", 7, 1}, /* d once */
         {"dabcabcabcdabcabcabcabcdabcabcabcd", 10, 1},
@@ -418,7 +418,7 @@ static void cycle_is_detected_from_the_order_of_calls(void **state)
         {"aaaaaaaabbbbbbbb", 16, 0},
         {"bbbbbbbbbabbbbbbbabbbbabbbbbbbbbbbbbbabbbbbbbbbba", 49, 0}, /* a rare job */
         {"dedededeabcabcabcabcabcabcabc", 11, 1},  /* two loops, one after the other */
-        {"aaaaaaaaaaaaaaaaaaaaaaaabcbcbc", 30, 0}, /* most of it is no cycle */
+        {"aaaaaaaaaaaaaaaaaaaaaaaabcbcbc", 30, 0}, /* most of it is not a cycle */
     };
     for (size_t i = 0; i < sizeof(cycles) / sizeof(cycles[0]); i++) {
         struct run run;
@@ -437,7 +437,7 @@ static void cycle_is_detected_from_the_order_of_calls(void **state)
     }
 }
 
-/* What measuring cost, inside the calls and between them, is no time of a turn. */
+/* The cost of measuring, inside the calls and between them, is not part of a turn. */
 static void turns_without_the_cost_of_measuring(void **state)
 {
     (void)state;
@@ -460,12 +460,12 @@ static void turns_without_the_cost_of_measuring(void **state)
     char *lie = strstr(b.data, "\"over_ns\":900,");
     memcpy(lie, "\"over_ns\":-1 ,", 14);
     assert_int_equal(loaded(&run, b.data), 0);
-    assert_int_equal(run.frames[0].wall_ns, 2000 - 400); /* the cost inside of the calls is left */
+    assert_int_equal(run.frames[0].wall_ns, 2000 - 400); /* the cost inside the calls remains */
     run_unload(&run);
     buf_free(&b);
 }
 
-/* A function that is timed by sample later on cannot start the turns. */
+/* A function that is later timed by sample cannot start turns. */
 static void demoted_functions_start_no_turns(void **state)
 {
     (void)state;
@@ -491,7 +491,7 @@ static void demoted_functions_start_no_turns(void **state)
     buf_free(&b);
 }
 
-/* Calls without lines cannot be put into turns: the others are no turns either. */
+/* Calls without lines cannot be put into turns, so the others are not turns either. */
 static void merged_calls_make_no_turns(void **state)
 {
     (void)state;
@@ -539,8 +539,8 @@ static void the_worst_call_and_its_frame(void **state)
     assert_int_equal(fn(&run, "f")->worst_ns, 70);
     assert_int_equal(fn(&run, "f")->worst_frame, 2);
     assert_int_equal(fn(&run, "update")->worst_ns, 500);
-    assert_int_equal(fn(&run, "update")->worst_frame, 2); /* as long in all: the first line */
-    assert_int_equal(fn(&run, "old")->worst_ns, -1); /* two calls, and no word on the longest */
+    assert_int_equal(fn(&run, "update")->worst_frame, 2); /* equal totals: the first line */
+    assert_int_equal(fn(&run, "old")->worst_ns, -1);      /* two calls, without the longest */
     assert_int_equal(fn(&run, "old")->worst_frame, -1);
     assert_int_equal(fn(&run, "out")->worst_ns, 60); /* in no frame */
     assert_int_equal(fn(&run, "out")->worst_frame, -1);
@@ -567,7 +567,7 @@ static void the_worst_call_of_a_turn(void **state)
     buf_free(&b);
 }
 
-/* ---- files that lie ---- */
+/* ---- invalid files ---- */
 
 static void file_truncated_at_any_byte_keeps_its_whole_lines(void **state)
 {
@@ -580,7 +580,7 @@ static void file_truncated_at_any_byte_keeps_its_whole_lines(void **state)
         int err = loaded_bytes(&run, "1-1.ndjson", text, len, NULL);
         assert_true(len >= header ? err == 0 : err == -EINVAL);
         if (err) {
-            /* Of too little of it nobody can say what it was. */
+            /* Too little text to tell what the file is. */
             assert_true(len == 0 || strstr(loaded_error.text, "byte") ||
                         strstr(loaded_error.text, "neither a run nor a recording"));
             continue;

@@ -1,5 +1,5 @@
-/* The reader of recordings: what is whole is read, what is not is named by byte, and no number that is none
- * gets through. Files are made here, byte by byte, by structures of the format. */
+/* The reader of recordings: reads intact parts, reports damage with its byte, and lets no invalid number
+ * through. The files are built here, byte by byte, from structures of the format. */
 #include <setjmp.h>
 #include <errno.h>
 #include <math.h>
@@ -153,7 +153,7 @@ static void whole_recording_is_read(void **state)
     recording_unload(&rec);
 }
 
-/* Every length a file can be cut to is read without harm, and says so. */
+/* Every truncated length is read without harm and reported. */
 static void recording_truncated_at_any_byte_is_read_without_crash(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void recording_truncated_at_any_byte_is_read_without_crash(void **state)
             continue;
         }
         assert_int_equal(err, 0);
-        bool lost = len < last; /* behind that, the last chunk is empty */
+        bool lost = len < last; /* after that, the last chunk is empty */
         assert_int_equal(rec.gap_count > 0, lost);
         assert_true(rec.total.live_bytes <= 100);
         recording_unload(&rec);
@@ -207,12 +207,12 @@ static void modules_by_generation(void **state)
     assert_string_equal(recording_module_of(&rec, 0x2000, 4)->path, "/m");
     assert_string_equal(recording_module_of(&rec, 0x2000, 5)->path, "/n");
     assert_string_equal(recording_module_of(&rec, 0x2000, INT32_MAX)->path, "/n");
-    /* From there on they are the tool's, of other processes too. */
+    /* The following ones are the tool's, also of other processes. */
     assert_null(recording_module_of(&rec, 0x2000, PIANO_TOOL_STACK));
     recording_unload(&rec);
 }
 
-/* A library that is loaded and unloaded all the time, always to the same place. */
+/* A library that is repeatedly loaded and unloaded, always at the same address. */
 static void many_modules_at_one_place(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void equal_stacks_are_one(void **state)
     recording_unload(&rec);
 }
 
-/* Lengths and counts that lead out of their chunk: the rest of that chunk is lost, not more. */
+/* Lengths and counts beyond their chunk: only the rest of that chunk is lost. */
 static void wrong_length_loses_only_the_rest_of_its_chunk(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Percentiles: exact while they can be, within half a percent after that, negative values included. */
+/* Percentiles: exact as long as possible, then within half a percent, including negative values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

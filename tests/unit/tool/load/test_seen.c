@@ -1,4 +1,4 @@
-/* Which samples of a recording are new, if it was read before. */
+/* Which samples of a recording are new since the last reading. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

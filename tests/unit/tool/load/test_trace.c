@@ -138,8 +138,8 @@ static void test_time_is_interpolated_between_clock_pairs(void **state)
     struct recording_pair *pairs = calloc(3, sizeof(*pairs));
     uint64_t half = 5000000 + 1996 * (uint64_t)MS;
     pairs[0] = (struct recording_pair){half, 2000 * (uint64_t)MS}; /* 0.2 % off the line */
-    pairs[1] = (struct recording_pair){half + 100, 2000 * (uint64_t)MS + 90}; /* too near */
-    pairs[2] = (struct recording_pair){half / 2, 1600 * (uint64_t)MS};        /* lost its CPU */
+    pairs[1] = (struct recording_pair){half + 100, 2000 * (uint64_t)MS + 90}; /* too close */
+    pairs[2] = (struct recording_pair){half / 2, 1600 * (uint64_t)MS}; /* lost its CPU in between */
     rec_make_clock(&rec, pairs, 3);
     const struct recording_clock *c = &rec.events.clock;
     assert_int_equal(c->count, 3);
@@ -149,7 +149,7 @@ static void test_time_is_interpolated_between_clock_pairs(void **state)
     assert_int_equal(recording_time(c, half, &at), 2000 * (uint64_t)MS);
     assert_int_equal(recording_time(c, 5000000 + 998 * (uint64_t)MS, &at), 1500 * (uint64_t)MS);
     assert_int_equal(recording_time(c, half + 1002 * (uint64_t)MS, &at), 2500 * (uint64_t)MS);
-    /* Before the first and behind the last it goes on as over all: two ticks a nanosecond. */
+    /* Before the first pair and after the last, the mean rate applies: two ticks per nanosecond. */
     assert_int_equal(recording_time(c, 3000000, &at), 999 * (uint64_t)MS);
     assert_int_equal(recording_time(c, 5000000 + 4002 * (uint64_t)MS, &at), 3001 * (uint64_t)MS);
     uint64_t before = 0;
@@ -184,7 +184,7 @@ static uint64_t now_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A recording with its first moment only, a second ago: does this moment give its clock a rate? */
+/* A recording with only its first pair, a second ago: does the current time give its clock a rate? */
 static bool is_timed_now(uint32_t machine)
 {
     piano__clock_init();
@@ -281,7 +281,7 @@ static void test_samples_are_found_by_thread_and_time(void **state)
     recording_unload(&rec);
 }
 
-/* Random samples, with equal times, are in the order that one sort of all of them makes. */
+/* Random samples with equal times are in the order of a single sort of all of them. */
 static void test_samples_in_order_of_time(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Which functions belong to the allocator and which are the program's own. */
+/* Which functions belong to the allocator and which to the program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Polls, made of events: which task they belong to, and how many may be open. */
+/* Polls from events: which task they belong to, and how many may be open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

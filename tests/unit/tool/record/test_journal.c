@@ -1,5 +1,5 @@
-/* Samples on their way into recordings: held until there is a file, moved on while they are few, never over what
- * somebody else says about a chunk. */
+/* Samples on their way into recordings: kept until there is a file, moved while they are few, and never written over
+ * chunks of other writers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static int make_files(void **state)
     return 0;
 }
 
-/* All of a file. */
+/* The whole file. */
 static char *read_file(const char *name, size_t *size)
 {
     struct stat st = {0};
@@ -46,7 +46,7 @@ static char *read_file(const char *name, size_t *size)
     return data;
 }
 
-/* How many records of TYPE there are; the first goes to RECORD, if that is not NULL. */
+/* Counts the records of TYPE; copies the first to RECORD, if that is not NULL. */
 static size_t count_records(const char *name, uint32_t type, void *record, size_t bytes)
 {
     size_t size;
@@ -186,13 +186,14 @@ static void chunk_with_wrong_length_is_not_written_to(void **state)
     put_sample(&j, 9, 0);
     journal_flush(&j);
     assert_int_equal(count_records(path[0], PIANO_CHUNK_SAMPLES, NULL, 0), 4);
-    j.view.base.header->chunks = UINT64_MAX; /* no room for more: the old ones go, and it is said */
+    j.view.base.header->chunks =
+        UINT64_MAX; /* no more room: the old ones are dropped, and counted */
     for (int i = 0; i < 3000; i++)
         put_sample(&j, 9, 0);
     journal_flush(&j);
     assert_true(j.given_up > 0 && j.dropped == 0);
     struct unwind_stack a = make_stack(4096);
-    journal_stack(&j, 7, &a); /* of stacks none can go, since samples have them */
+    journal_stack(&j, 7, &a); /* stacks cannot be dropped, because samples refer to them */
     journal_flush(&j);
     assert_int_equal(j.stacks.written, 0);
     assert_int_equal(ftruncate(j.view.fd, PIANO_REC_HEADER_BYTES), 0);
@@ -205,7 +206,7 @@ static void chunk_with_wrong_length_is_not_written_to(void **state)
     journal_release(&j);
 }
 
-/* In a file of a limited size the newest samples stay, in its share of it and not beyond. */
+/* In a file of limited size the newest samples are kept, in their share of it. */
 static void newest_samples_are_kept_in_a_limited_file(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Names put behind a recording: all of them or none, once, and never where they would do harm. The recording is made here; its one
- * module is this very program. */
+/* Names appended to a recording: all of them or none, once, and never where they would do harm. The test makes the recording; its
+ * only module is this program. */
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -112,6 +112,7 @@ static void names_are_appended_once(void **state)
     struct recording rec;
     struct stat first, second;
     const struct piano__symbol_frame *frames;
+    uint32_t texts;
     assert_int_equal(keep(NULL), 0);
     assert_int_equal(stat(path, &first), 0);
     assert_int_equal(first.st_size, LEN + PIANO_REC_CHUNK_BYTES);
@@ -124,10 +125,11 @@ static void names_are_appended_once(void **state)
     uint32_t module = recording_symbol_module(rec.symbols, own, NULL, 0);
     assert_int_not_equal(module, 0);
     assert_int_equal(
-        recording_symbol_frames(rec.symbols, module, (uintptr_t)landmark - bias, &frames), 1);
+        recording_symbol_frames(rec.symbols, module, (uintptr_t)landmark - bias, &frames, &texts),
+        1);
     assert_string_equal(recording_symbol_text(rec.symbols, frames[0].function), "landmark");
-    assert_int_equal(recording_symbol_frames(rec.symbols, module, 1, &frames), 0);
-    assert_int_equal(recording_symbol_frames(rec.symbols, module + 1, 1, &frames), 0);
+    assert_int_equal(recording_symbol_frames(rec.symbols, module, 1, &frames, &texts), 0);
+    assert_int_equal(recording_symbol_frames(rec.symbols, module + 1, 1, &frames, &texts), 0);
     assert_null(recording_symbol_text(rec.symbols, 999));
     recording_unload(&rec);
 }
@@ -153,7 +155,7 @@ static void nothing_is_written_when_the_recording_is_full(void **state)
     assert_true(is_unchanged());
 }
 
-/* The tool that has the lock may be about to write where we would. */
+/* The tool that holds the lock may be about to write to the same place. */
 static void nothing_is_written_while_another_tool_holds_the_lock(void **state)
 {
     (void)state;
@@ -170,7 +172,7 @@ static void nothing_is_written_without_names(void **state)
     (void)state;
     memset(image + PIANO_REC_HEADER_BYTES + sizeof(struct piano__chunk) +
                offsetof(struct piano__module, path),
-           'x', strlen(own)); /* a file that is not there */
+           'x', strlen(own)); /* a missing file */
     write_image();
     assert_int_equal(keep(NULL), 0);
     assert_true(is_unchanged());

@@ -1,4 +1,4 @@
-/* Records of perf events: whole ones are read as they are, hostile ones are refused, rings go round. */
+/* Records of perf events: valid ones are read, hostile ones are rejected, rings wrap around. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "tool/record/perf_event.h"
 #include "tool/record/perf_ring.h"
 
-/* A record being made. */
+/* A record under construction. */
 struct made {
     unsigned char bytes[70000];
     size_t size;
@@ -56,7 +56,7 @@ static void put_identity(struct made *m, uint32_t pid, uint32_t tid, uint64_t ti
     end(m);
 }
 
-/* A sample with STACK bytes of stack, CHAIN addresses of the kernel, and registers of which each is 1000 + its bit. */
+/* A sample with STACK bytes of stack, CHAIN addresses of the kernel, and registers with the value 1000 + their bit. */
 static void make_sample(struct made *m, uint64_t time, size_t stack, size_t chain, uint64_t copied)
 {
     uint64_t mask = perf_event_registers();
@@ -129,7 +129,7 @@ static void a_thread_without_registers(void **state)
     assert_int_equal(e.memory.size, 0);
 }
 
-/* Every length that is too short, in memory that ends there, so that a sanitizer sees what is read behind it. */
+/* Every length that is too short, in memory that ends there, so that a sanitizer detects reads after it. */
 static void short_records_are_refused(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void ring_buffer_of_garbage_is_abandoned(void **state)
         perf_ring_look(&ring.r);
         assert_null(perf_ring_peek(&ring.r, &size));
         assert_int_equal(ring.r.bad, m.size);
-        make_sample(&m, 2, 64, 0, 64); /* and what comes then is read again */
+        make_sample(&m, 2, 64, 0, 64); /* and later records are read again */
         ring_put(&ring, &m);
         perf_ring_look(&ring.r);
         assert_non_null(perf_ring_peek(&ring.r, &size));

@@ -1,5 +1,5 @@
-/* The tool's side of a recording: when snapshots are due, and that no file, however odd, makes the tool write more
- * than it may, or where it may not. */
+/* The tool's side of a recording: when snapshots are due, and that no file makes the tool write more
+ * than allowed, or to a wrong place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -59,7 +59,7 @@ static void a_fixed_interval_stays(void **state)
     for (int i = 0; i < 1000; i++)
         series_advance(&s, s.due_s, 1 << 20);
     assert_true(s.interval_s == 0.5 && s.due_s == 10 + 0.5 * 1001);
-    series_advance(&s, 1e6, 0); /* the machine slept: one snapshot, not a burst */
+    series_advance(&s, 1e6, 0); /* the machine slept: one snapshot, not several */
     assert_true(s.due_s == 1e6 + 0.5);
     series_start(&s, 0, 10);
     assert_false(series_is_due(&s, 1e9));
@@ -108,7 +108,7 @@ static off_t size_of(int fd)
     return st.st_size;
 }
 
-/* One thread, so TSan has nothing to find in more of them, and needs seven seconds for that. */
+/* One thread, because TSan has nothing to find in more threads, and needs seven seconds for them. */
 #ifdef __SANITIZE_THREAD__
 enum { SNAPSHOTS = 30000 };
 #else
@@ -126,7 +126,7 @@ static void hundreds_of_thousands_of_snapshots_are_small(void **state)
         assert_int_equal(view_snapshot(&v, PIANO_SNAPSHOT_ASKED, 4096), i);
     uint64_t used = v.snapshot_chunks;
     view_close(&v);
-    /* Processes that come and go write on where the last one stopped. */
+    /* New processes continue where the last one stopped. */
     for (int i = 1; i <= 50; i++) {
         assert_int_equal(view_open_fd(&v, dup(again)), 0);
         assert_int_equal(view_snapshot(&v, PIANO_SNAPSHOT_ASKED, 0), SNAPSHOTS + i);
@@ -164,7 +164,7 @@ static void snapshot_is_refused_while_another_tool_holds_the_lock(void **state)
     char path[64];
     int fd = make_recording(3);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int other = open(path, O_RDWR | O_CLOEXEC); /* a lock is one of an open file */
+    int other = open(path, O_RDWR | O_CLOEXEC); /* a lock belongs to an open file */
     assert_int_equal(view_open_fd(&v, fd), 0);
     assert_int_equal(flock(other, LOCK_EX), 0);
     assert_int_equal(view_snapshot(&v, PIANO_SNAPSHOT_TIMER, 0), -EAGAIN);
@@ -194,7 +194,7 @@ static void what_is_not_a_recording_is_refused(void **state)
     close(fd);
 }
 
-/* Counts that the file does not bear out, chunks that are cut or claim to be full: no crash, no hang. */
+/* Counts that contradict the file, chunks that are truncated or claim to be full: no crash, no hang. */
 static void odd_files_do_not_crash_the_tool(void **state)
 {
     (void)state;
@@ -205,11 +205,11 @@ static void odd_files_do_not_crash_the_tool(void **state)
     uint64_t chunks = v.base.header->chunks;
     v.base.header->chunks = UINT64_MAX;
     assert_int_equal(view_snapshot(&v, PIANO_SNAPSHOT_ASKED, 0), -EBADMSG);
-    v.base.header->chunks = chunks + 1000; /* claimed, and never there */
+    v.base.header->chunks = chunks + 1000; /* claimed, but missing */
     assert_true(view_snapshot(&v, PIANO_SNAPSHOT_ASKED, 0) > 0);
     view_close(&v);
 
-    /* The chunk with our snapshots says it is fuller than a chunk can be: it is not written to. */
+    /* The chunk with our snapshots claims to be fuller than possible: nothing is written to it. */
     assert_int_equal(view_open_fd(&v, again), 0);
     assert_true(view_snapshot(&v, PIANO_SNAPSHOT_ASKED, 0) > 0);
     uint64_t before = v.snapshot_chunks;

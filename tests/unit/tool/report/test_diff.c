@@ -33,7 +33,7 @@ static void one_run_per_side_has_no_verdict(void **state)
     struct diff d;
     char *text = NULL;
     load_v1(&a, 10.0, 100, "w.c:7");
-    load_v1(&b, 8.0, 50, "w.c:9"); /* lines move */
+    load_v1(&b, 8.0, 50, "w.c:9"); /* lines change */
     struct diff_side sides[2] = {{"before", &a, 1}, {"after", &b, 1}};
     assert_int_equal(diff_make(&d, sides, false), 0);
     assert_int_equal(d.count, 1);
@@ -50,8 +50,8 @@ static void one_run_per_side_has_no_verdict(void **state)
     release(&d, sides);
 }
 
-/* `main` waits for its threads: 40 ms, then 60. One run a side cannot tell whether that is a change. Growth of its CPU time
- * by as much still fails. */
+/* `main` waits for its threads: 40 ms, then 60. One run per side cannot show whether that is a change. The same growth of its CPU
+ * time still fails. */
 static void time_that_was_waited_is_no_growth(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void growth_from_zero_counts_as_growth(void **state)
     release(&d, sides);
 }
 
-/* About normal: twelve numbers between 0 and 1. */
+/* Approximately normal: the sum of twelve numbers between 0 and 1. */
 static double drawn(uint64_t *random, double mean, double deviation)
 {
     double sum = -6;
@@ -168,7 +168,7 @@ static double drawn(uint64_t *random, double mean, double deviation)
     return mean + deviation * sum;
 }
 
-/* How many of 1000 comparisons of three runs a side flag a change. */
+/* How many of 1000 comparisons of three runs per side flag a change. */
 static int flagged(double mean, double deviation)
 {
     uint64_t random = 1;

@@ -1,4 +1,4 @@
-/* The reports, small ones, letter by letter. */
+/* Small reports, compared letter by letter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -182,7 +182,7 @@ static void long_runs_show_the_worst(void **state)
     buf_free(&b);
 }
 
-/* `rare` has next to no time in the run, but makes the one spike. */
+/* `rare` has almost no time in the run, but causes the only spike. */
 static void columns_are_those_of_the_frames_shown(void **state)
 {
     (void)state;

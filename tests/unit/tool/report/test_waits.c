@@ -1,4 +1,4 @@
-/* Time off the CPU: how it is shared out to calls, how it is read from a run, and what reports make of it. */
+/* Time off the CPU: how it is divided among calls, read from a run, and shown in reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "tool/load/estimates.h"
 #include "tool/report/report.h"
 
-/* ---- sharing out; one tick is one nanosecond ---- */
+/* ---- division; one tick is one nanosecond ---- */
 
 static const uint64_t NS = (uint64_t)1 << 32;
 
@@ -77,7 +77,7 @@ static void possible_waits_before_the_call_are_left_out(void **state)
     assert_int_equal(tally.runq_ns, 2000);
 }
 
-/* The reading before was at 1000, the piece began at 3000. */
+/* The previous reading was at 1000, the piece began at 3000. */
 static void wait_between_calls_is_their_callers(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void spikes_show_their_cause(void **state)
     run_unload(&run);
 }
 
-/* With a budget below the median, what lies beyond the budget counts: a frame that worked all the time did not wait. */
+/* With a budget below the median, time beyond the budget counts: a frame that always ran did not wait. */
 static void spikes_beyond_a_budget_show_their_cause(void **state)
 {
     (void)state;
@@ -176,8 +176,8 @@ static void spikes_beyond_a_budget_show_their_cause(void **state)
     run_unload(&run);
 }
 
-/* Adds to B, at START, a turn of two calls, the second of which has FIGURES, and GAP ns between them; its end. A deeper line lies in
- * the second. */
+/* Appends to B, at START, a turn of two calls, the second of which has FIGURES, with GAP ns between them; returns its end. A deeper
+ * line lies in the second call. */
 static int add_turn(struct buf *b, int start, int gap, const char *figures)
 {
     buf_printf(b,
@@ -194,7 +194,7 @@ static int add_turn(struct buf *b, int start, int gap, const char *figures)
     return start + 600000;
 }
 
-/* What is not known of a turn counts as work where it is little; else nothing is known of it. */
+/* An unknown small part of a turn counts as work; if the part is large, the turn is unknown. */
 static void turns_have_the_cpu_time_of_their_calls(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void inconsistent_times_stay_in_bounds(void **state)
     assert_int_equal(run.bad_lines, 0);
     assert_int_equal(run_frame_blocked(&run.frames[0]), 0);
     assert_int_equal(run.frames[1].runq_ns, -1);
-    assert_int_equal(run.fns[0].sum.wait_ns, 500); /* 590 of this line cannot be */
+    assert_int_equal(run.fns[0].sum.wait_ns, 500); /* 590 in this line is impossible */
     assert_int_equal(run.fns[0].sum.runq_ns, 500);
     run_unload(&run);
 }
@@ -309,7 +309,7 @@ static void busy_machine_is_reported(void **state)
     (void)state;
     struct run run;
     int64_t runq, of;
-    /* The second thread is blocked nearly all the time, and says nothing about the machine. */
+    /* The second thread is blocked nearly all the time, which says nothing about the machine. */
     assert_int_equal(loaded(&run,
                             HEADER("\"f\"") "{\"thread\":1,\"cpu_wall_ns\":1000,\"cpu_ns\":500,"
                                             "\"runq_ns\":400}\n"
@@ -390,7 +390,7 @@ static void frames_show_where_their_time_went(void **state)
           "    7  5.0ms    4.5ms  50.0us  500.0us  600.0us  400.0us  <- spike\n" FOOTER);
 }
 
-/* A frame of 1.6 ms that waited for 1.5 ms. `hot` is sampled; the time was moved to it, and the wait was not. */
+/* A frame of 1.6 ms that waited for 1.5 ms. `hot` is sampled; the time was moved to it, but the wait was not. */
 static void wait_of_a_frame_is_attributed_to_a_function(void **state)
 {
     (void)state;

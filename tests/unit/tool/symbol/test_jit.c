@@ -1,4 +1,4 @@
-/* The names of JIT code: which of several functions counts, and files that are cut or make no sense. */
+/* The names of JIT code: which of several functions is valid, and truncated or invalid files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void the_last_line_for_an_address_counts(void **state)
     assert_string_equal(name_at(&j, 0x200f), "other");
     assert_string_equal(name_at(&j, 0xfff), "-");
     jit_release(&j);
-    /* A later line covers an earlier one that begins behind it. */
+    /* A later line covers an earlier one that begins after it. */
     j = map_of("1040 20 inner\n1000 100 outer\n");
     assert_string_equal(name_at(&j, 0x1040), "outer");
     jit_release(&j);
@@ -123,7 +123,7 @@ static void lines_that_make_no_sense_are_left_out(void **state)
         assert_int_equal(j.count, 0);
         jit_release(&j);
     }
-    /* A line that does not end for megabytes does not hide the next one. */
+    /* A line of megabytes without an end does not hide the next one. */
     size_t len = 3 << 20;
     char *text = malloc(len + 64);
     memset(text, 'a', len);
@@ -267,7 +267,7 @@ static void times_of_another_clock_are_not_used(void **state)
     jit_release(&j);
 }
 
-/* What is cut off is missing, and nothing else happens. */
+/* Truncated data is missing, without other effects. */
 static void a_dump_may_end_anywhere(void **state)
 {
     struct image m;
@@ -325,7 +325,7 @@ static void only_regular_files_of_known_owners_are_opened(void **state)
     assert_int_equal(jit_open(-1, link, &own, 1), -ENODEV);
     assert_int_equal(jit_open(-1, fifo, &own, 1), -ENODEV);
     assert_int_equal(jit_open(-1, dir, &own, 1), -ENODEV);
-    /* Below a root directory, no path leads out of it. */
+    /* No path leads out of a root directory. */
     int root = open(dir, O_PATH | O_DIRECTORY);
     fd = jit_open(root, "/map", &own, 1);
     assert_true(fd >= 0 || fd == -ENOSYS);

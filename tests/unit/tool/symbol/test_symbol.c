@@ -1,7 +1,7 @@
-/* symbol/: names, inlined functions and lines against binutils' addr2line (and llvm-symbolizer, where
- * addr2line is known to know less), on programs compiled here in every way that matters.
+/* symbol/: compares names, inlined functions and lines with binutils' addr2line (and llvm-symbolizer, where
+ * addr2line is known to be incomplete), for programs compiled here in many ways.
  *
- * Where they differ, and why that is not compared: addr2line takes a file name from the symbol table
+ * Differences that are not compared: addr2line takes a file name from the symbol table
  * where there is no line (`crtstuff.c:?`), says `<artificial>` for some lines of an -flto program, adds
  * `.constprop.0` and the like, gives an inlined function that has no name for linkers no scope, or the name
  * of the one around it, and finds no inlined functions in clang's DWARF 5 and in split files. It also gives padding
@@ -14,14 +14,14 @@
 
 enum { FRAMES = 64, OLDEST_ADDR2LINE = 236, OLDEST_LLVM = 1200 };
 
-/* One frame as another symbolizer printed it. */
+/* One frame from another symbolizer's output. */
 struct printed {
     char function[TEXT];
     char file[256];
     unsigned line;
 };
 
-/* Without what is no part of the name: ".constprop.0", " [clone .cold]", the versions of a `.cold`. */
+/* Removes suffixes that are not part of the name: ".constprop.0", " [clone .cold]", the versions of a `.cold`. */
 static void plain_name(char *out, const char *name, bool squeeze)
 {
     static const char *const tails[] = {" [clone ", " (.",        ".constprop.", ".isra.", ".part.",
@@ -38,7 +38,7 @@ static void plain_name(char *out, const char *name, bool squeeze)
     *out = '\0';
 }
 
-/* What COMMAND makes of ADDRS, called with one frame list after another. */
+/* Runs COMMAND for ADDRS, and calls back with one list of frames after another. */
 static void each_printed(const char *command, const uint64_t *addrs, size_t count,
                          void (*check)(void *ctx, uint64_t addr, const struct printed *, size_t),
                          void *ctx)
@@ -83,7 +83,7 @@ struct comparison {
     size_t frames, inlined, lines;
 };
 
-/* Is OURS the same as THEIRS with its scope before it? addr2line 2.38 leaves out the parameters as well. */
+/* Whether OURS equals THEIRS with its scope before it. addr2line 2.38 leaves out the parameters too. */
 static bool is_scoped(const char *ours, const char *theirs)
 {
     size_t end = strlen(theirs);
@@ -121,7 +121,7 @@ static void compare(void *ctx, uint64_t addr, const struct printed *want, size_t
     c->frames += n;
 }
 
-/* Every address of FILE as addr2line has it (or llvm-symbolizer); symbols are taken from SHOWN. */
+/* Every address of FILE according to addr2line (or llvm-symbolizer); symbols come from SHOWN. */
 static struct comparison agree(const char *file, const char *shown, bool llvm, bool names)
 {
     static uint64_t addrs[ADDRESSES];
@@ -142,7 +142,7 @@ static struct comparison agree(const char *file, const char *shown, bool llvm, b
     return c;
 }
 
-/* 238 of "GNU addr2line (GNU Binutils) 2.38", 1400 of "LLVM version 14.0.6"; 0 when it does not say. */
+/* 238 for "GNU addr2line (GNU Binutils) 2.38", 1400 for "LLVM version 14.0.6"; 0 if unknown. */
 static int version_of(const char *program)
 {
     char command[TEXT], line[TEXT];
@@ -175,7 +175,7 @@ static void test_gcc_as_addr2line(void **state)
     };
     (void)state;
     if (version_of("addr2line") < OLDEST_ADDR2LINE)
-        skip(); /* loses lines of what was inlined */
+        skip(); /* loses lines of inlined functions */
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
         bool lines = strcmp(ways[i], "-g0") != 0, inlined = lines && !strstr(ways[i], "-O0");
         assert_true(sh("gcc -O2 %s p.c -o c && g++ -O2 %s p.cc -o cc", ways[i], ways[i]));
@@ -220,9 +220,9 @@ static void test_split_as_llvm(void **state)
                        "g++ -O2 -g -gdwarf-%d -gsplit-dwarf -c p.cc -o q.o && g++ q.o -o cc",
                        version, version));
         assert_true(agree("c", "c", true, true).inlined > 3);
-        assert_true(agree("cc", "cc", true, false).inlined > 3); /* it spells lambdas otherwise */
+        assert_true(agree("cc", "cc", true, false).inlined > 3); /* it spells lambdas differently */
     }
-    /* Without the split file: symbols, and the lines that are in the program itself. */
+    /* Without the split file: symbols, and the lines in the program itself. */
     assert_true(sh("rm *.dwo"));
     agree("c", "c", true, false);
 }
@@ -244,7 +244,7 @@ static void test_cached_and_once(void **state)
     size_t n = call_of_malloc(s, &m, "c", &a);
     assert_int_equal(call_of_malloc(s, &m, "c", &b), n);
     assert_ptr_equal(a, b);
-    m.bias = 0x560000000000; /* the same file elsewhere, as after dlclose */
+    m.bias = 0x560000000000; /* the same file at another address, as after dlclose */
     call_of_malloc(s, &m, "c", &b);
     assert_ptr_equal(a, b);
     symbols_resolve(s, &m, symbol_address("c", "top") + m.bias, &c);
@@ -296,7 +296,7 @@ static void test_symbol_sizes(void **state)
     uint64_t at = symbol_address("a", "main"), open_end = symbol_address("a", "open_end");
     assert_name(s, in_dir("a"), at, "main");
     snprintf(want, sizeof(want), "a+0x%llx", (unsigned long long)at + 1);
-    assert_name(s, in_dir("a"), at + 1, want); /* behind its end, before the next */
+    assert_name(s, in_dir("a"), at + 1, want); /* after its end, before the next */
     assert_name(s, in_dir("a"), open_end + 2, "open_end");
     assert_name(s, in_dir("a"), symbol_address("a", "later"), "later");
     snprintf(want, sizeof(want), "a+0x%llx", (unsigned long long)at + 0x10000);
@@ -328,7 +328,7 @@ static void test_plt(void **state)
     assert_int_equal(found, 2);
 }
 
-/* Stubs of C++ have the names that people know, too. */
+/* Stubs of C++ functions have readable names too. */
 static void test_plt_of_cpp(void **state)
 {
     char line[TEXT], command[TEXT];
@@ -355,7 +355,7 @@ static void test_dwz(void **state)
     (void)state;
     if (!have("dwz"))
         skip();
-    /* What several programs have moves to a file they share. */
+    /* Debug information that several programs share moves to a common file. */
     assert_true(sh("gcc -O2 -g p.c -o c && cp c orig && gcc -O2 -g p.c -DX -o c3 && "
                    "g++ -O2 -g p.cc -o cc && cp cc cc2 && dwz -m common -M %s c c3 cc cc2",
                    in_dir("common")));
@@ -372,7 +372,7 @@ static void test_demangle(void **state)
     assert_string_equal(demangle(&strings, "_Z"), "_Z");
     assert_string_equal(demangle(&strings, "_Z3fooi"), "foo(int)");
     assert_string_equal(demangle(&strings, "_ZdlPv"), "operator delete(void*)");
-    /* Each reference doubles the text: comes back, with whatever name. */
+    /* Each reference doubles the text: returns some name, without taking for ever. */
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     strcpy(bomb, "_Z1f1aIiiES0_");
     for (int i = 1; i < 70; i++) {
@@ -385,7 +385,7 @@ static void test_demangle(void **state)
         strcat(bomb, part);
     }
     assert_non_null(demangle(&strings, bomb));
-    /* Many references, a real name. */
+    /* Many references, a valid name. */
     char long_name[400] = "_Z1fN1a1bE";
     for (int i = 0; i < 50; i++)
         strcat(long_name, "S0_");
@@ -393,7 +393,7 @@ static void test_demangle(void **state)
     strings_release(&strings);
 }
 
-/* What binutils' c++filt says, without hashes and types of constants. */
+/* The output of binutils' c++filt, without hashes and types of constants. */
 static const struct {
     const char *mangled, *name;
 } rust_names[] = {
@@ -441,7 +441,7 @@ static void test_rust_names(void **state)
     for (size_t i = 0; i < sizeof(rust_names) / sizeof(*rust_names); i++)
         assert_string_equal(demangle(&strings, rust_names[i].mangled),
                             rust_names[i].name ? rust_names[i].name : rust_names[i].mangled);
-    /* Each reference doubles the text, which is more than a name may have. */
+    /* Each reference doubles the text, which exceeds the limit of a name. */
     char bomb[4096] = "_RINvC1a1fTmmE";
     size_t last = strlen("INvC1a1f");
     for (int i = 0; i < 60; i++) {
@@ -459,7 +459,7 @@ static void test_rust_names(void **state)
         last = here;
     }
     assert_string_equal(demangle(&strings, strcat(bomb, "E")), bomb);
-    /* So does each level, of which there are too many. */
+    /* Each level does so too, and there are too many. */
     memset(bomb, 'S', sizeof(bomb) - 1);
     memcpy(bomb, "_RINvC1a1f", 10);
     bomb[sizeof(bomb) - 1] = '\0';

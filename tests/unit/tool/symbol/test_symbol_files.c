@@ -1,5 +1,5 @@
-/* symbol/: which file speaks for a module. Separate debug files, files that are missing, replaced, no
- * files at all, damaged or hostile, and servers that do not answer. */
+/* symbol/: which file has the symbols of a module. Separate debug files, files that are missing, replaced,
+ * not files, damaged or hostile, and servers that do not answer. */
 #include "programs.h"
 
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ static void test_debug_files(void **state)
         sh("gcc -O2 -g -Wl,--build-id=none p.c -o c && objcopy --only-keep-debug c s.debug && "
            "objcopy -S --add-gnu-debuglink=s.debug c l"));
     assert_call_of_malloc("l", "c", "", NULL);
-    /* Another one of the same name is not taken. */
+    /* A different file with the same name is rejected. */
     struct symbols *s = symbols_new();
     uint64_t addr = symbol_address("c", "top");
     assert_true(
@@ -117,11 +117,11 @@ static void test_replaced(void **state)
         sh("mkdir -p r/.build-id/%.2s && objcopy --only-keep-debug old r/.build-id/%.2s/%s.debug",
            hex, hex, hex + 2));
     assert_call_of_malloc("c", "old", in_dir("r"), &m);
-    /* Deleted, but here again, the same build. */
+    /* Deleted, but recreated from the same build. */
     s = symbols_new();
     assert_true(sh("cp old c"));
     assert_int_equal(call_of_malloc(s, &m, "old", &f), 3);
-    /* Deleted and no build-id: whose it is cannot be known. */
+    /* Deleted and without a build-id: its owner is unknown. */
     m.build_id_len = 0;
     symbols_resolve(s, &m, addr, &f);
     snprintf(name, sizeof(name), "c (deleted)+0x%llx", (unsigned long long)addr);
@@ -167,7 +167,7 @@ static void test_not_a_file(void **state)
     symbols_free(s);
 }
 
-/* A pipe where a split debug file is said to be must not be waited for. */
+/* A pipe in place of a split debug file must not block. */
 static void test_pipe_as_split_file(void **state)
 {
     struct symbols *s = symbols_new();
@@ -191,7 +191,7 @@ static void test_vdso(void **state)
     }
     struct symbol_module m = {.path = "[vdso]", .bias = (uintptr_t)start};
     symbols_resolve(s, &m, m.bias + 0x123, &f);
-    assert_string_equal(f->function, "[vdso]+0x123"); /* whose it is, is not known */
+    assert_string_equal(f->function, "[vdso]+0x123"); /* its owner is unknown */
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)start;
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(start + header->e_phoff);
     for (int i = 0; i < header->e_phnum; i++) {
@@ -226,7 +226,7 @@ static void count_calls(void *ctx, const char *what)
     ++*(int *)ctx;
 }
 
-/* A server that takes connections and never says a word. Its port; the socket in *FD. */
+/* A server that accepts connections and never answers. Returns its port, and the socket in *FD. */
 static int mute_server(int *fd)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -271,14 +271,14 @@ static void test_debuginfod(void **state)
         symbols_free(s);
     }
     close(server);
-    /* One that has it. */
+    /* A server that has the file. */
     assert_true(sh("rm -rf cache && mkdir -p served/buildid/%s && "
                    "objcopy --only-keep-debug c served/buildid/%s/debuginfo",
                    hex, hex));
     snprintf(url, sizeof(url), "file://%s/", in_dir("served"));
     setenv("DEBUGINFOD_URLS", url, 1);
     assert_call_of_malloc("s", "c", "", &m);
-    /* The program is gone altogether. */
+    /* The program no longer exists. */
     assert_true(sh("rm s"));
     assert_call_of_malloc("s", "c", "", &m);
     unsetenv("DEBUGINFOD_URLS");
@@ -328,7 +328,7 @@ static size_t mutate(unsigned char *data, size_t len, size_t debug)
     return random_below(20) ? len : 1 + random_below(len);
 }
 
-/* PIANO_TEST_MUTATIONS: how many, for those who have the time. */
+/* PIANO_TEST_MUTATIONS sets the number, for longer tests. */
 static void test_mutated(void **state)
 {
     const char *given = getenv("PIANO_TEST_MUTATIONS");

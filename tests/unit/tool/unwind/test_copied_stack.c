@@ -1,5 +1,5 @@
-/* Walks over copied stacks: they find what libgcc finds at the same moment in the program itself, and whatever the bytes
- * and registers are, nothing outside of the copy is read. */
+/* Walks over copied stacks: they agree with libgcc's walk in the program at the same time, and read nothing
+ * outside of the copy for any bytes and registers. */
 #include <execinfo.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 
 enum { COPY = 32 * 1024, MOST = 200 };
 
-/* One moment of this thread: its registers, a copy of its stack, and how libgcc sees it. */
+/* One state of this thread: its registers, a copy of its stack, and libgcc's walk. */
 struct moment {
     struct unwind_regs regs;
     unsigned char *bytes;
@@ -43,7 +43,7 @@ static uintptr_t stack_end(void)
     return (uintptr_t)low + size;
 }
 
-/* All of a stack, whatever a sanitizer thinks of its parts. */
+/* All of a stack, including parts that a sanitizer forbids. */
 static __attribute__((noinline, no_sanitize("address"))) void
 copy_stack(unsigned char *to, uintptr_t from, size_t size)
 {
@@ -64,11 +64,11 @@ static __attribute__((noinline)) void take_moment(void)
     size_t there = stack_end() - sp;
     now.size = there < COPY ? there : COPY;
     free(now.bytes);
-    now.bytes = malloc(now.size); /* exactly, for a sanitizer to see what is read behind it */
+    now.bytes = malloc(now.size); /* exact size, so that a sanitizer detects reads after it */
     copy_stack(now.bytes, sp, now.size);
     now.depth = backtrace(now.expected, MOST);
     while (now.depth > 1 && now.expected[1] != __builtin_return_address(0)) {
-        now.depth--; /* a sanitizer has its own backtrace in front */
+        now.depth--; /* a sanitizer's backtrace function comes first */
         memmove(now.expected, now.expected + 1, (size_t)now.depth * sizeof now.expected[0]);
     }
 }
@@ -112,7 +112,7 @@ static void walk_now(size_t size, struct unwind_stack *out)
     unwinder_free(u);
 }
 
-/* The first frame is take_moment, a few instructions apart. Where code was interrupted, ours has 1 more. */
+/* The first frame is take_moment, at slightly different instructions. Interrupted code has 1 more in our walk. */
 static void assert_as_libgcc(const struct unwind_stack *s)
 {
     assert_int_equal(s->flags, 0);
@@ -191,7 +191,7 @@ static void stack_through_a_signal_handler_is_walked(void **state)
     need_vdso();
     struct unwind_stack s;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it takes malloc in a handler for a defect, and raise() waits for nobody here */
+    skip(); /* a sanitizer reports malloc in a handler, and raise() delivers the signal here at once */
 #endif
     signal(SIGUSR1, on_signal);
     raise(SIGUSR1);
@@ -210,7 +210,7 @@ static void stack_beyond_the_maximum_depth_is_truncated(void **state)
     assert_int_equal(s.flags, PIANO_STACK_FULL);
 }
 
-/* However little was copied: the frames that are found are the right ones, and the rest is said to be missing. */
+/* With any length of the copy, the found frames are right, and the rest is reported as missing. */
 static void walk_is_lost_at_the_end_of_the_copy(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void walks_over_garbage_end(void **state)
     }
 }
 
-/* Code that is in no file, with a chain of frame pointers. */
+/* Code without a file, with a chain of frame pointers. */
 static void code_without_tables_is_walked_by_frame_pointer(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void code_without_tables_is_walked_by_frame_pointer(void **state)
     assert_int_equal(s.flags, PIANO_STACK_BY_FP);
     assert_int_equal(s.depth, FRAMES + 1);
     assert_int_equal(s.pcs[FRAMES], code + 16 * FRAMES);
-    words[8 * 2] = at; /* a chain that goes back */
+    words[8 * 2] = at; /* a chain that goes backwards */
     s.depth = s.flags = 0;
     unwind(u, &space, &regs, &memory, &s);
     assert_true(s.flags & PIANO_STACK_LOST);
@@ -316,7 +316,7 @@ static void mappings_replace_each_other(void **state)
     codes_release(&codes);
 }
 
-/* A mapping in the middle of another adds two. */
+/* A mapping in the middle of another one adds two. */
 static void a_copy_has_room_for_two_more_mappings(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void generations_tell_spaces_apart(void **state)
     assert_int_not_equal(parent.generation, child.generation);
     before = parent.generation;
     space_map(&parent, 0x9000, 0xa000, 0, NULL,
-              &generations); /* its own now, and nothing told is hit */
+              &generations); /* now it has its own, and changes no reported mapping */
     assert_int_equal(parent.generation, before);
     space_clear(&parent, &generations);
     assert_int_equal(parent.count, 0);
@@ -380,7 +380,7 @@ static void odd_files_are_refused(void **state)
                                  "[heap]",    name};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         assert_false(codes_read(&codes, codes_get(&codes, paths[i], 0), 0));
-    /* The right name of another file. */
+    /* The right name of a different file. */
     assert_false(codes_read(&codes, codes_get(&codes, "/proc/self/exe", 1), 0));
     assert_true(codes_read(&codes, codes_get(&codes, "/proc/self/exe", 0), 0));
     assert_ptr_equal(codes_get(&codes, "/nowhere/at/all", 0),

@@ -61,10 +61,23 @@ static void own_file_that_is_far_too_large_is_refused(void **state)
     unlink(path);
 }
 
+static void text_becomes_a_literal(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_put_c_literal(&b, "a\"b\\c\n\x7f\xc3\xa9");
+    assert_string_equal(b.data, "\"a\\\"b\\\\c\\012\\177\xc3\xa9\"");
+    buf_clear(&b);
+    buf_put_escaped(&b, "\t\"", true);
+    assert_string_equal(b.data, "\\x09\\\"");
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buf_holds_what_was_put),
+        cmocka_unit_test(text_becomes_a_literal),
         cmocka_unit_test(empty_file_is_an_empty_text),
         cmocka_unit_test(own_file_that_is_far_too_large_is_refused),
     };

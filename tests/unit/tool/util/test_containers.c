@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tool/util/map.h"
+#include "tool/util/order.h"
 #include "tool/util/vec.h"
 
 static void test_keys_are_found_until_they_are_removed(void **state)
@@ -74,7 +75,7 @@ static void test_arrays_grow_and_keep_their_items(void **state)
         assert_int_equal(list[i], i);
         assert_int_equal(plain[i], i);
     }
-    plain_count = 7; /* an array that has lost items can still grow */
+    plain_count = 7; /* an array that dropped items can still grow */
     while (plain_count < 40) {
         assert_int_equal(VEC_DOUBLE(plain, plain_count), 0);
         plain[plain_count++] = 1;
@@ -100,6 +101,32 @@ static void test_sizes_beyond_memory_change_nothing(void **state)
     free(list);
 }
 
+static void test_binary_search_finds_the_first_that_is_not_before(void **state)
+{
+    (void)state;
+    const uint64_t list[] = {1, 3, 3, 3, 8};
+    for (uint64_t key = 0; key < 10; key++) {
+        size_t below = 0, to = 0;
+        for (size_t i = 0; i < 5; i++) {
+            below += list[i] < key;
+            to += list[i] <= key;
+        }
+        assert_int_equal(ORDER_BOUND(at, 5, list[at] < key), below);
+        assert_int_equal(ORDER_BOUND(at, 5, list[at] <= key), to);
+    }
+    assert_int_equal(ORDER_BOUND(at, 0, list[at] < 1), 0);
+}
+
+static void test_ranked_items_begin_with_the_largest(void **state)
+{
+    (void)state;
+    struct order_ranked list[] = {{1, 0}, {5, 3}, {5, 1}, {-2, 2}};
+    qsort(list, 4, sizeof(*list), order_ranked);
+    const uint32_t want[] = {1, 3, 0, 2};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(list[i].index, want[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +135,8 @@ int main(void)
         cmocka_unit_test(test_no_difference_cancels_out_for_every_seed),
         cmocka_unit_test(test_arrays_grow_and_keep_their_items),
         cmocka_unit_test(test_sizes_beyond_memory_change_nothing),
+        cmocka_unit_test(test_binary_search_finds_the_first_that_is_not_before),
+        cmocka_unit_test(test_ranked_items_begin_with_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The JSON reader: right on good text, and at a loss, never astray, on any other. */
+/* The JSON reader: reads valid text, and reports an error for any other text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +106,8 @@ static void random_bytes_do_not_crash_the_reader(void **state)
     uint32_t random = 99;
     for (int round = 0; round < 20000; round++) {
         size_t len = round % 40;
-        char *text = malloc(len + 1); /* on its own, so that ASan sees one byte too far */
+        char *text =
+            malloc(len + 1); /* in a separate block, so that ASan detects a read beyond it */
         assert_non_null(text);
         for (size_t i = 0; i < len; i++) {
             random = random * 1664525 + 1013904223;

@@ -1,4 +1,4 @@
-/* What reaches a terminal: no name from a run file may carry an escape to it. */
+/* Text for a terminal: no name from a run file may send it an escape sequence. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static void escaped_text_never_exceeds_the_buffer(void **state)
 {
     (void)state;
     for (size_t size = 1; size < 12; size++) {
-        char *room = malloc(size); /* exactly: one byte more is seen by ASan */
+        char *room = malloc(size); /* exact size, so that ASan detects one byte more */
         assert_non_null(room);
         say_safe(room, size, "ab\x1b\xc3\xa9\xf0\x9f\x98\x80");
         assert_true(strlen(room) < size);
@@ -41,7 +41,7 @@ static void escaped_text_never_exceeds_the_buffer(void **state)
     }
 }
 
-/* What has come out of the terminal FD so far is added to TEXT. */
+/* Appends the output of the terminal FD so far to TEXT. */
 static const char *read_more(int fd, char *text, size_t size)
 {
     size_t len = strlen(text);
@@ -50,7 +50,7 @@ static const char *read_more(int fd, char *text, size_t size)
     return text;
 }
 
-/* A line stays as long as it says the same, however often it is said: written anew it would flicker. */
+/* A progress line is not rewritten if its text stays the same, because it would flicker. */
 static void progress_is_written_once(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Numbers as people read them: the unit is chosen after rounding, and signs are kept. */
+/* Numbers for people: the unit is chosen after rounding, and signs are kept. */
 #include <setjmp.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The data of a page: columns there and back, blocks, and the small pieces a page is made of. */
+/* The data of a page: columns encoded and decoded, blocks, and small parts of a page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static struct column column_of(enum column_type type, enum column_code code, con
     return c;
 }
 
-/* Value I of decoded bytes, sign included where the type has one. */
+/* Value I of decoded bytes, with a sign if the type has one. */
 static int64_t value_at(const unsigned char *bytes, enum column_type type, size_t i)
 {
     uint64_t v = 0;
@@ -42,7 +42,7 @@ static int64_t value_at(const unsigned char *bytes, enum column_type type, size_
     return (int64_t)v;
 }
 
-/* Decodes COUNT values of TYPE from IN to OUT, as a reader does (docs/page-format.md). */
+/* Decodes COUNT values of TYPE from IN to OUT, like a reader (docs/page-format.md). */
 static void decode(enum column_type type, enum column_code code, const unsigned char *in,
                    unsigned char *out, size_t count)
 {
@@ -92,7 +92,7 @@ static void test_columns_survive_encoding_and_decoding(void **state)
     }
 }
 
-/* The bytes themselves: what a reader somewhere else is written against. */
+/* The exact bytes, for readers written independently. */
 static void test_encoded_bytes_match_the_format(void **state)
 {
     static const int64_t values[] = {0x0102, 0x0304, 0x0303};
@@ -121,7 +121,7 @@ static void test_values_are_clamped_to_the_column_type(void **state)
     column_release(&c);
 }
 
-/* Narrow as long as it can be; what is there already is not lost when it cannot any more. */
+/* Narrow as long as possible; existing values are kept when the column becomes wider. */
 static void test_column_type_is_the_narrowest_that_fits(void **state)
 {
     static const int64_t narrow[] = {0, UINT32_MAX, 17};
@@ -194,6 +194,7 @@ static unsigned char *unpacked(const struct pack *p, const struct pack_place *pl
 
 static void test_pack(void **state)
 {
+    struct json_writer w = {.out = NULL};
     static const struct column_kind kinds[] = {{"at", COLUMN_I64, COLUMN_DELTA_PLANES, false},
                                                {"noise", COLUMN_U32, COLUMN_PLAIN, false},
                                                {"share", COLUMN_F64, COLUMN_PLANES, false}};
@@ -228,7 +229,9 @@ static void test_pack(void **state)
     assert_memory_equal(coded, "{\"a\":1}", 7);
     free(coded);
     assert_true(p.blocks[find(&p, "big")->places[0].block].bytes < 8 * MANY / 100);
-    pack_put_meta(&meta, &p);
+    json_add_object(&w, NULL);
+    pack_put_meta(&w, &p);
+    json_finish_in(&w, &meta);
     assert_non_null(strstr(meta.data, "\"big\":{\"rows\":100000,"));
     assert_non_null(strstr(meta.data, "\"text\":{\"json\":true,"));
     assert_null(strstr(meta.data, "\"empty\""));
@@ -302,7 +305,7 @@ static void test_base64(void **state)
     }
 }
 
-/* Examples of FIPS 180-4, and lengths around the end of a block against what is known of them. */
+/* Examples of FIPS 180-4, and lengths around the end of a block with known digests. */
 static void test_sha256(void **state)
 {
     static const struct {
@@ -369,7 +372,7 @@ static void test_requests_for_newer_data(void **state)
         assert_int_equal(judged_by(&rules, text, &r), cases[i].status);
         assert_int_equal(r.is_live, cases[i].status == 200);
         assert_int_equal(r.has, cases[i].has);
-        assert_int_equal(judged(text), 404); /* of a page that does not follow */
+        assert_int_equal(judged(text), 404); /* of a page that does not poll */
     }
 }
 

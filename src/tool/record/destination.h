@@ -1,10 +1,10 @@
 /* The path of the recording. */
-#ifndef PIANO_TOOL_RECORD_OUTPUT_H
-#define PIANO_TOOL_RECORD_OUTPUT_H
+#ifndef PIANO_TOOL_RECORD_DESTINATION_H
+#define PIANO_TOOL_RECORD_DESTINATION_H
 
 #include <sys/types.h>
 
-struct output {
+struct destination {
     char *before; /* the path, or the part before the process id */
     int named;    /* by the user: `before` is the whole path */
 };
@@ -12,10 +12,10 @@ struct output {
 /* FILE is from the user; NULL: a file in the runs directory, which is created if needed. Checks
  * that a recording can be created there. Returns EXIT_DONE, or EXIT_FAILED after printing the
  * error. */
-int output_prepare(struct output *o, const char *file);
-void output_release(struct output *o);
+int destination_prepare(struct destination *o, const char *file);
+void destination_release(struct destination *o);
 
 /* The absolute path for the program with process id PID; malloc'd. */
-char *output_path(const struct output *o, pid_t pid);
+char *destination_path(const struct destination *o, pid_t pid);
 
 #endif

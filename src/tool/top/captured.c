@@ -1,5 +1,5 @@
 /* Keeps the last bytes of a pipe. */
-#include "tool/top/output.h"
+#include "tool/top/captured.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,15 +10,15 @@
 
 enum { SAID_LINES = 12, LINE_BYTES = 1024, READS = 16 };
 
-void output_read(struct output *o)
+void captured_read(struct captured *o)
 {
     for (int i = 0; i < READS && o->fd >= 0; i++) { /* bounded: the program may print for ever */
-        if (o->len > OUTPUT_BYTES / 2) {
-            size_t kept = OUTPUT_BYTES / 4;
+        if (o->len > CAPTURED_BYTES / 2) {
+            size_t kept = CAPTURED_BYTES / 4;
             memmove(o->text, o->text + o->len - kept, kept);
             o->len = kept;
         }
-        ssize_t got = read(o->fd, o->text + o->len, OUTPUT_BYTES - o->len);
+        ssize_t got = read(o->fd, o->text + o->len, CAPTURED_BYTES - o->len);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
             o->fd = -1;
         if (got <= 0)
@@ -27,7 +27,7 @@ void output_read(struct output *o)
     }
 }
 
-const char *output_line(const struct output *o, size_t at, char *safe, size_t size)
+const char *captured_line(const struct captured *o, size_t at, char *safe, size_t size)
 {
     char line[LINE_BYTES];
     size_t end = o->len;
@@ -49,11 +49,11 @@ const char *output_line(const struct output *o, size_t at, char *safe, size_t si
     return NULL;
 }
 
-void output_say_last(const struct output *o)
+void captured_say_last(const struct captured *o)
 {
     char safe[LINE_BYTES];
     for (size_t i = SAID_LINES; i-- > 0;)
-        if (output_line(o, i, safe, sizeof(safe)))
+        if (captured_line(o, i, safe, sizeof(safe)))
             fprintf(stderr, "%s\n", safe);
     fflush(stderr);
 }

@@ -1,4 +1,4 @@
-/* The walkers that builds for tests contain (target/sys/check.h): each accepts a structure in use, and refuses one with any of
+/* The walkers in builds for tests (target/sys/check.h): each accepts a structure in use, and rejects one with any of
  * its invariants broken.
  *
  * not under thread: the runtime is read while it runs, on purpose. */
@@ -19,7 +19,7 @@
 #include "target/sys/recording.h"
 #include "temp.h"
 
-/* PLACE is part of a valid structure, which is not valid with VALUE there. */
+/* PLACE is part of a valid structure, which becomes invalid with VALUE there. */
 #define BREAKS(is_valid, place, value)                                                             \
     do {                                                                                           \
         __typeof__(place) was_ = (place);                                                          \

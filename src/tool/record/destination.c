@@ -4,7 +4,7 @@
  * with the same name plus a suffix, as large as a small recording, maps it as a recording is
  * mapped, and removes it. This detects a directory that is missing, read-only, full, or on a file
  * system without shared mappings before anything runs. Existing files are never overwritten. */
-#include "tool/record/output.h"
+#include "tool/record/destination.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static int check_new(const char *path)
                      "%s is there already, and piano overwrites nothing", safe);
 }
 
-static int choose(struct output *o, const char *file)
+static int choose(struct destination *o, const char *file)
 {
     struct timespec now;
     char safe[PATH_MAX];
@@ -126,10 +126,10 @@ static int choose(struct output *o, const char *file)
     return status;
 }
 
-int output_prepare(struct output *o, const char *file)
+int destination_prepare(struct destination *o, const char *file)
 {
     int made = 0;
-    *o = (struct output){0};
+    *o = (struct destination){0};
     if (file && strcmp(file, "-") == 0)
         return say_no_pipe("stdout");
     int status = choose(o, file);
@@ -137,7 +137,7 @@ int output_prepare(struct output *o, const char *file)
         status = check_new(o->before);
     if (status != EXIT_DONE)
         return status;
-    char *path = output_path(o, getpid());
+    char *path = destination_path(o, getpid());
     int err = path ? try_file(path, &made) : -ENOMEM;
     if (err != 0)
         status = say_bad_place(o->before, err, made);
@@ -145,13 +145,13 @@ int output_prepare(struct output *o, const char *file)
     return status;
 }
 
-void output_release(struct output *o)
+void destination_release(struct destination *o)
 {
     free(o->before);
-    *o = (struct output){0};
+    *o = (struct destination){0};
 }
 
-char *output_path(const struct output *o, pid_t pid)
+char *destination_path(const struct destination *o, pid_t pid)
 {
     char *path = NULL;
     if (o->named)

@@ -1,4 +1,5 @@
 /* The JSON writer, and sheets: one declaration per column makes a table and JSON. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +40,35 @@ static void commas_stand_between_entries_only(void **state)
     json_close(&w);
     is_text(&w, "{\"empty\":[],\"list\":[18446744073709551615,-9223372036854775808,{},\"a\\\"b\"],"
                 "\"real\":0.500,\"yes\":true,\"none\":null,\"unknown\":null,\"range\":[-1,0]}");
+}
+
+static void a_text_can_be_embedded_in_another(void **state)
+{
+    (void)state;
+    struct json_writer inner = {0}, outer = {0};
+    struct buf b = {0};
+    json_add_array(&inner, NULL);
+    json_add_count(&inner, NULL, 7);
+    json_finish_in(&inner, &b);
+    assert_string_equal(b.data, "[7]");
+    json_add_object(&outer, NULL);
+    json_add_raw(&outer, "list", b.data, b.len);
+    json_add_null(&outer, "last");
+    json_close(&outer);
+    is_text(&outer, "{\"list\":[7],\"last\":null}");
+    buf_free(&b);
+}
+
+static void a_failed_writer_fails_the_text_that_takes_it(void **state)
+{
+    (void)state;
+    struct json_writer w = {0};
+    struct buf b = {0};
+    json_add_object(&w, NULL);
+    json_keep_error(&w, -ENOMEM);
+    json_finish_in(&w, &b);
+    assert_true(b.failed);
+    buf_free(&b);
 }
 
 static void a_line_starts_after_the_comma(void **state)
@@ -188,6 +218,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commas_stand_between_entries_only),
+        cmocka_unit_test(a_text_can_be_embedded_in_another),
+        cmocka_unit_test(a_failed_writer_fails_the_text_that_takes_it),
         cmocka_unit_test(a_line_starts_after_the_comma),
         cmocka_unit_test(nesting_has_no_limit),
         cmocka_unit_test(text_goes_out_in_parts),
