@@ -59,7 +59,8 @@ def run(theme):
     for threads in THREADS:
         row, stood = measure(theme, folder, threads)
         rows.append(row)
-        theme.budget(f"a thread of {threads} stands still while piano attaches, at most", median(stood), LIMIT_MS, " ms")
+        theme.budget(f"a thread of {threads} stands still while piano attaches, median of {len(stood)} times", median(stood), LIMIT_MS, " ms")
+        theme.budget(f"the same, the longest of {len(stood)} times", max(stood), LIMIT_MS, " ms")
     theme.table("Attaching to a program, and leaving it after 0.1 s",
                 ["threads", "one stood still ms", "max ms", "clock gap without ms", "clock gap with ms", "all of it s"], rows)
     theme.note("The second and third columns are what piano prints: from stopping a thread to letting it go. Only one thread is "

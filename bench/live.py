@@ -1,5 +1,6 @@
-"""Measures the CPU time of `piano top` and `piano view --live` while they follow a recording, as a share of wall time. The
-recorder is another process; heap, trace and tokio measure its cost."""
+"""What it costs to watch: the CPU time of `piano top` and of `piano view --live` beside a recording that is being written,
+against the time that passes; and what `piano record --watch` takes more than `piano record`. What recording itself costs is in
+heap, trace, servers and tokio."""
 import json
 import os
 import signal
@@ -22,9 +23,9 @@ def environment():
 class Recorded:
     """Runs `piano record` with the load until the end of the block."""
 
-    def __init__(self, folder, seconds, events):
+    def __init__(self, folder, seconds, events, flags=()):
         self.file = os.path.join(folder, f"load-{events}-{time.monotonic_ns()}.rec")
-        self.process = subprocess.Popen([PIANO, "record", "-o", self.file, os.path.join(folder, "load"), str(seconds), str(events)], cwd=folder,
+        self.process = subprocess.Popen([PIANO, "record", *flags, "-o", self.file, os.path.join(folder, "load"), str(seconds), str(events)], cwd=folder,
                                         env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):
@@ -89,6 +90,31 @@ def watch_by_page(recorded, start_s, seconds):
     return asked, idle, 1e3 * before, fresh_data
 
 
+WATCHING = ("--watch", "--on-long-poll", "1000s:snapshot", "--on-growth", "1000000%/min:snapshot")  # nothing of it comes true
+
+
+def watch_by_record(folder, events, start_s, seconds):
+    """(share of the recorder, the same with --watch and conditions), both at the same time."""
+    with Recorded(folder, 3600, events) as plain, Recorded(folder, 3600, events, WATCHING) as watching:
+        time.sleep(start_s)
+        began = time.monotonic()
+        before = [used(recorded.process.pid) for recorded in (plain, watching)]
+        time.sleep(seconds)
+        passed = time.monotonic() - began
+        return [100 * (used(recorded.process.pid) - b) / passed for recorded, b in zip((plain, watching), before)]
+
+
+def record_watch(theme, folder, seconds):
+    rows = []
+    for name, events, _ in LOADS:
+        theme.say(f"--watch, {name}")
+        plain, watching = watch_by_record(folder, events, 5, seconds)
+        rows.append([name, plain, watching, watching - plain])
+        theme.budget(f"piano record --watch more than without, {name}", watching - plain, MOST, "%")
+    theme.table("CPU time of `piano record` itself", ["program", "without %", "with --watch and conditions %", "more %"], rows)
+    theme.note(f"Shares of one CPU over {seconds} s, of two recordings of the same program at the same time, with everything on.")
+
+
 def run(theme):
     start_s, seconds = (20, 15) if theme.quick else (30, 60)
     folder = fresh("live")
@@ -108,3 +134,4 @@ def run(theme):
     theme.table("CPU time of the watcher", ["program", "top %", "its start ms", "readings", "page %", "its start ms", "new data", "no page %", "MB"], rows)
     theme.note(f"Shares of one CPU over {seconds} s (busy: twice, storm: four times as long), after {start_s} s for the lookup of names. `piano top` reads every second, or less often if that would "
                "take more than 1 %. The page asks every second, and the server packs as often as 1 % allows.")
+    record_watch(theme, folder, seconds)

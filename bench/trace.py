@@ -1,16 +1,12 @@
-"""The trace: nanoseconds and bytes per event, the slowdown of a server with everything recorded, the cost of a thread, and the
-time of a report of ten million events."""
-import contextlib
+"""The trace: nanoseconds and bytes of an event, what a server loses with everything on, what a thread costs, and how long ten
+million events take to report."""
 import glob
 import os
-import signal
-import socket
 import struct
-import subprocess
 import sys
-import time
 
-from common import FOREIGN, PIANO, ROOT, Failed, Missing, Run, fresh, median, need, sources
+from common import PIANO, ROOT, Missing, Run, fresh, median, need, sources
+from pairs import HEAD, NOISE, NOTE, Server, ahead_of_others, free_port, on_cpu, row, side_by_side
 
 PAIRS, QUICK_PAIRS = 4_000_000, 400_000
 EVENT_NS, EVENT_BYTES, OFF_NS = 20, 12, 5
@@ -20,22 +16,8 @@ LIB = os.path.join(os.path.dirname(os.path.realpath(PIANO)), "lib")
 HEADER, CHUNK, HEADS, EVENTS = 4096, 65536, 24, 7
 
 LOST_PERCENT = 2.0
-REST_S = 0.15  # a pause for other processes, so that the kernel does not run them in the middle of a measurement
 ALL = ("--heap", "--cpu=99", "--events")
 REPORT_S, REPORT_MB = 2.0, 48
-
-
-@contextlib.contextmanager
-def ahead_of_others():
-    """Gives real-time priority (round robin) to the processes started in the block, if permitted (root)."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    except OSError:
-        pass
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 # ---- one event ----
@@ -103,100 +85,26 @@ def one_event(theme, load):
 
 # ---- a server ----
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+class Redis(Server):
+    def __init__(self, folder, way, number):
+        self.port = free_port()
+        super().__init__(folder, [need("redis-server"), "--port", self.port, "--save", "", "--appendonly", "no", "--dir", folder,
+                                  "--bind", "127.0.0.1"], way, f"redis-{number}")
+        self.pipeline = 1
+        self.await_port(self.port)
+
+    def ask(self, count):
+        run = Run([*on_cpu(1), need("redis-benchmark"), "-h", "127.0.0.1", "-p", self.port, "-n", count, "-P", self.pipeline, "-c", 50,
+                   "-t", "get", "-d", 16, "-r", 10000, "--csv"])
+        return float(run.out.splitlines()[-1].split(",")[1].strip('"'))
 
 
-def on_cpu(number):
-    """Pins server and client to different CPUs, if there are two, because migration changes more than what is measured."""
-    cpus = sorted(os.sched_getaffinity(0))
-    return ("taskset", "-c", str(cpus[number])) if len(cpus) > 1 else ()
+class PipelinedRedis(Redis):
+    """Gets 16 requests at a time."""
 
-
-class Redis:
-    """A redis-server, alone or under `piano record` with FLAGS."""
-
-    def __init__(self, folder, flags=None):
-        self.port, self.path = free_port(), None
-        words = [*on_cpu(0), need("redis-server"), "--port", self.port, "--save", "", "--appendonly", "no", "--dir", folder,
-                 "--bind", "127.0.0.1"]
-        if flags is not None:
-            self.path = os.path.join(folder, f"redis-{self.port}.rec")
-            words = [PIANO, "record", *flags, "-o", self.path, "--", *words]
-        around = {k: v for k, v in os.environ.items() if k not in FOREIGN}
-        self.process = subprocess.Popen([str(word) for word in words], env=around, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        self.pid = None
-        while self.pid is None:
-            self.pid = self.find_pid()
-            if self.pid is None and (time.monotonic() > until or self.process.poll() is not None):
-                self.end()
-                raise Failed("redis-server does not answer")
-            time.sleep(0.02)
-
-    def answer(self, *words):
-        """Reads redis's answer of one packet."""
-        with socket.create_connection(("127.0.0.1", self.port), 5) as s:
-            s.sendall(" ".join(words).encode() + b"\r\n")
-            return s.recv(65536).decode()
-
-    def find_pid(self):
-        try:
-            for line in self.answer("info", "server").splitlines():
-                if line.startswith("process_id:"):
-                    return int(line.split(":")[1])
-        except OSError:
-            pass
-        return None
-
-    def requests(self, count, pipeline):
-        """(requests per second, CPU microseconds of the server per request)"""
-        before = cpu_seconds(self.pid)
-        run = Run([*on_cpu(1), need("redis-benchmark"), "-h", "127.0.0.1", "-p", self.port, "-n", count, "-P", pipeline, "-c", 50, "-t",
-                   "get", "-d", 16, "-r", 10000, "--csv"])
-        used = cpu_seconds(self.pid) - before
-        rate = float(run.out.splitlines()[-1].split(",")[1].strip('"'))
-        return rate, used / count * 1e6
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(30)
-        if self.path and os.path.exists(self.path):
-            os.unlink(self.path)
-
-
-def cpu_seconds(pid):
-    """CPU time of the main thread, which does all of redis's work. Exact, unlike the process's times, which are in ticks."""
-    with open(f"/proc/{pid}/schedstat", encoding="utf-8") as stat:
-        return int(stat.read().split()[0]) / 1e9
-
-
-def side_by_side(theme, folder, flags, pipeline, pairs):
-    """[(plain requests/s, recorded, plain CPU us, recorded)] of PAIRS of servers: medians of short runs, in turns."""
-    count = (4_000 if theme.quick else 20_000) * (1 if pipeline == 1 else 8)
-    found = []
-    for number in range(pairs):
-        plain, recorded = [], []
-        # Alternates which one is started first and asked first.
-        ways = [(None, plain), (flags, recorded)][::-1 if number % 2 else 1]
-        servers = []
-        try:
-            for way, results in ways:
-                servers.append((Redis(folder, way), results))
-                servers[-1][0].requests(count, pipeline)
-            for turn in range(2 if theme.quick else 8):
-                for server_, results in servers[::-1 if turn % 2 else 1]:
-                    results.append(server_.requests(count, pipeline))
-                time.sleep(REST_S)
-        finally:
-            for server_, _ in servers:
-                server_.end()
-        found.append([median(result[what] for result in results) for what in (0, 1) for results in (plain, recorded)])
-    return found
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.pipeline = 16
 
 
 def server(theme, folder):
@@ -204,25 +112,20 @@ def server(theme, folder):
     need("redis-benchmark")
     rows = []
     many, few = (1, 1) if theme.quick else (12, 4)
-    variants = [("nothing: the noise", None, 1, many), ("everything", ALL, 1, many), ("everything, 16 at a time", ALL, 16, few)]
-    variants += [] if theme.quick else [("heap", ALL[:1], 1, few), ("CPU", ALL[1:2], 1, few), ("events", ALL[2:], 1, few)]
-    for name, flags, pipeline, pairs in variants:
+    count, turns = (4_000, 2) if theme.quick else (20_000, 8)
+    variants = [(NOISE, None, Redis, many), ("everything", ALL, Redis, many), ("everything, 16 at a time", ALL, PipelinedRedis, few)]
+    variants += [] if theme.quick else [("heap", ALL[:1], Redis, few), ("CPU", ALL[1:2], Redis, few), ("events", ALL[2:], Redis, few)]
+    for name, way, kind, pairs in variants:
         theme.say(f"redis: {name}")
         with ahead_of_others():
-            found = side_by_side(theme, folder, flags, pipeline, pairs)
-        plain, rate, plain_cpu, cpu = (median(column) for column in zip(*found))
-        losses = sorted(100 * (1 - row[1] / row[0]) for row in found)
-        more = 100 * (median(row[3] / row[2] for row in found) - 1)
-        rows.append([name, plain, rate, f"{median(losses):.1f} % ({losses[0]:.1f} to {losses[-1]:.1f})", plain_cpu, cpu,
-                     f"{more:+.1f} %"])
+            found = side_by_side(lambda *how, kind=kind: kind(folder, *how), way, pairs, count * (1 if kind is Redis else 8), turns)
+        line, lost = row(name, found)
+        rows.append(line)
         if name == "everything":
-            theme.budget("redis, requests per second lost with everything on", median(losses), LOST_PERCENT, " %")
-    theme.table("redis-server under redis-benchmark, 50 clients, GET",
-                ["recorded", "plain, requests/s", "recorded, requests/s", "lost", "plain, CPU us", "recorded, CPU us", ""], rows)
-    theme.note(f"Pairs of servers, {many} in the first two rows, else {few}: one plain, one recorded, measured alternately in short runs. "
-               "The figures are medians (least to most) over all pairs of each pair's median. Everything: heap at 512 KB, CPU at 99 Hz with "
-               "times off the CPU, events. CPU: CPU time of the server per request. The server has one CPU and the client the other, with "
-               "real-time priority; `piano record` runs on both.")
+            theme.budget("redis, requests in a second lost with everything on", lost, LOST_PERCENT, " %")
+    theme.table("redis-server under redis-benchmark, 50 clients, GET", HEAD, rows)
+    theme.note(f"{NOTE} {many} pairs of the first two rows, else {few}, with real-time priority. Everything: heap at 512 KB, CPU at 99 Hz "
+               "with times off the CPU, events.")
 
 
 # ---- a thread ----

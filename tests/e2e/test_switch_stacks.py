@@ -127,9 +127,8 @@ def test_few_descriptors_are_enough_for_waits(project: Project) -> None:
             assert running.stdout and running.stdout.readline() == b"ready\n"
             cpus = len(os.sched_getaffinity(running.pid))
             most = cpus + 2 * THREADS * cpus + THREADS * cpus // 2 + 10  # of whole CPUs, of threads, half of the short ones, others
-            done = project.command("prlimit", f"--nofile={most}:{most}", PIANO, "record", "--cpu", "--pid", running.pid,
-                                   "--duration", "0.5", "-o", "pid.rec")
+            project.command("prlimit", f"--nofile={most}:{most}", PIANO, "record", "--cpu", "--pid", running.pid,
+                            "--duration", "0.5", "-o", "pid.rec")
         finally:
             running.kill()
-    waits = Recording(project.root / "pid.rec").kind(OFF)
-    assert {s.tid for s in waits if s.stack} and "have no stack" not in done.err, done
+    assert any(s.stack for s in Recording(project.root / "pid.rec").kind(OFF))

@@ -21,6 +21,7 @@ bool pace_look(struct pace *p, uint64_t now_ns, uint64_t count, bool has_lost)
     p->at_ns = now_ns;
     p->count = count;
     p->is_fast |= rate > PACE_FAST;
+    p->is_storm = rate > PACE_STORM;
     if (rate >= PACE_SLOW || has_lost)
         p->slow_ns = 0;
     else if (p->slow_ns == 0)
@@ -32,5 +33,5 @@ bool pace_look(struct pace *p, uint64_t now_ns, uint64_t count, bool has_lost)
 
 bool pace_hurries(const struct pace *p)
 {
-    return p->is_fast || p->at_ns - p->begin_ns < CALM_NS;
+    return !p->is_storm && (p->is_fast || p->at_ns - p->begin_ns < CALM_NS);
 }

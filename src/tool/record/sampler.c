@@ -507,7 +507,7 @@ double sampler_patience(const struct sampler *c)
 {
     static const double USUAL_S = 0.1;
     static const double SHORT_S = 0.05;
-    static const double BUSY_S = 0.0125; /* a ring of 2 MB then holds 38 000 stacks a second */
+    static const double BUSY_S = 0.0125; /* a ring of 2 MB then holds all stacks up to PACE_STORM */
     if (pace_hurries(&c->pace))
         return BUSY_S;
     return c->wish.hz > 200 ? SHORT_S : USUAL_S;

@@ -87,6 +87,16 @@ static void first_second_is_in_a_hurry(void **state)
     assert_true(pace_hurries(&c.pace));
 }
 
+static void storm_is_in_no_hurry(void **state)
+{
+    (void)state;
+    struct clock c = new_clock();
+    assert_true(pass(&c, 25, PACE_STORM + 2000));
+    assert_false(pace_hurries(&c.pace));
+    assert_true(pass(&c, 25, PACE_STORM - 2000));
+    assert_true(pace_hurries(&c.pace));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +105,7 @@ int main(void)
         cmocka_unit_test(lost_stacks_make_it_fast),
         cmocka_unit_test(looks_close_together_have_no_rate),
         cmocka_unit_test(first_second_is_in_a_hurry),
+        cmocka_unit_test(storm_is_in_no_hurry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
