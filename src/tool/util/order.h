@@ -16,11 +16,12 @@
     ({                                                                                             \
         size_t low_ = 0, high_ = (count);                                                          \
         while (low_ < high_) {                                                                     \
-            size_t at = low_ + (high_ - low_) / 2;                                                 \
+            size_t mid_ = low_ + (high_ - low_) / 2;                                               \
+            size_t at = mid_;                                                                      \
             if (before)                                                                            \
-                low_ = at + 1;                                                                     \
+                low_ = mid_ + 1;                                                                   \
             else                                                                                   \
-                high_ = at;                                                                        \
+                high_ = mid_;                                                                      \
         }                                                                                          \
         low_;                                                                                      \
     })

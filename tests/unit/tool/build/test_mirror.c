@@ -76,7 +76,7 @@ static int set_up(void **state)
     snprintf(p->root, sizeof p->root, "%s/game", p->dir);
     snprintf(p->tree, sizeof p->tree, "%s/.piano/build/tree/game", p->root);
     snprintf(p->manifest, sizeof p->manifest, "%s/.piano/build/tree.manifest", p->root);
-    p->mirror = (struct mirror){p->root, p->tree, p->manifest};
+    p->mirror = (struct mirror){.root = p->root, .tree = p->tree, .manifest = p->manifest};
     mkdir(p->root, 0755);
     mkdir(path_of(p->root, "src"), 0755);
     put_text(path_of(p->root, "src/a.c"), "int a;\n", 1000);
