@@ -115,13 +115,16 @@ __attribute__((noinline)) long burn(long n) { BURN(n); return n; }
 __attribute__((noinline)) long a(long n) { long r = burn(3 * n); __asm__ volatile(""); return r + 1; }
 __attribute__((noinline)) long b(long n) { long r = burn(n); __asm__ volatile(""); return r + 2; }
 """
-# Works for a third of a second, or for the given number of turns.
+# Works for a third of a second, or for the given number of turns. Their lengths are random: turns of equal length can run in step
+# with the kernel's ticks, or with the samples.
 SHARES = WORK + r"""
 int main(int argc, char **argv)
 {
     long sum = 0, turns = argc > 1 ? atol(argv[1]) : 60;
-    for (long i = 0; i < turns; i++)
-        sum += a(1000000) + b(1000000);
+    for (long i = 0; i < turns; i++) {
+        long n = 500000 + rand() % 1000000;
+        sum += a(n) + b(n);
+    }
     return sum == 0;
 }
 """

@@ -353,7 +353,7 @@ def test_program_survives_ten_thousand_samples_a_second(project: Project, deny: 
 
 
 def test_children_are_sampled_only_with_children(project: Project, deny: Path) -> None:
-    """With --children each child has its own recording; without it children are not sampled."""
+    """Each child has its own recording; with --no-children, children are not sampled."""
     program = compiled(project, WORK + r"""
         #include <sys/wait.h>
         __attribute__((noinline)) static void in_child(void) { burn(300000000); __asm__ volatile(""); }
@@ -370,10 +370,10 @@ def test_children_are_sampled_only_with_children(project: Project, deny: Path) -
             return 0;
         }
     """)
-    rec, done = record(project, deny, program)
+    rec, done = record(project, deny, program, flags=("--cpu=499", "--no-children"))
     assert "in_child" not in {n for s in rec.kind(CPU) for n in s.names}
     assert list(project.root.glob("x.rec-*")) == []
-    _, done = record(project, deny, program, flags=("--cpu=499", "--children"), name="y.rec")
+    _, done = record(project, deny, program, name="y.rec")
     child = Recording(project.root / f"y.rec-{done.out.strip()}")
     names = [n for s in child.kind(CPU) for n in s.names]
     assert names.count("in_child") > 20 and child.source == TIMERS
