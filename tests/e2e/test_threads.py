@@ -276,3 +276,35 @@ def test_thread_return_values_and_keys(project: Project) -> None:
     """, "-pthread")
     assert report.called() == {"main": 1, "body": 20, "cleanup": 20}
     assert report.row("cleanup")["free_count"] == 20
+
+
+def test_calls_of_threads_that_end_while_the_program_exits(project: Project) -> None:
+    """Their lines are written by them or by the exiting thread: once."""
+    program = project.cc("""
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static int left = 8, over;
+        __attribute__((noinline)) void score(void) { __asm__ volatile(""); }
+        static void *run(void *arg)
+        {
+            for (int i = 0; i < 200; i++) score();
+            __atomic_fetch_sub(&left, 1, __ATOMIC_SEQ_CST);
+            while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) usleep(10);
+            return arg;
+        }
+        int main(int argc, char **argv)
+        {
+            pthread_t t;
+            for (int i = 0; i < 8; i++) pthread_create(&t, NULL, run, NULL);
+            while (__atomic_load_n(&left, __ATOMIC_SEQ_CST)) ;
+            __atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
+            for (volatile int i = 0; i < atoi(argv[1]); i++) ;
+            return 0;
+        }
+    """, "-pthread", select=["--exact", "--fn", "score"])
+    for turn in range(60):
+        for old in project.runs.glob("*"):
+            old.unlink()
+        project.command(program, turn * 4000)
+        assert project.report().calls("score") == {"score": 1600}, turn

@@ -22,6 +22,7 @@
 
 #include "target/heap/heap.h"
 #include "target/span/blocks.h"
+#include "target/span/commit.h"
 #include "target/span/frame.h"
 #include "target/span/merged.h"
 #include "target/span/onoff.h"
@@ -144,6 +145,24 @@ static void forget_levels(struct piano__thread *t)
     }
 }
 
+/* Ends the block if all its lines are in the file. Returns false if the exiting thread has to write
+ * them: it has taken the block (take.c), or the run was over before they were written. Under the
+ * claim, the exiting thread sees either the end or the lines. */
+static bool end_block(struct piano__thread *t)
+{
+    if (!piano__commit_begin(t))
+        return false;
+    bool is_written = t->text_len == 0;
+    if (is_written) {
+        forget_levels(t);
+        piano__check(piano__span_is_valid(t));
+        /* Pairs with the acquire of `state` in common/live.c and take.c: the block is complete. */
+        __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
+    }
+    piano__commit_end(t);
+    return is_written;
+}
+
 void piano__thread_detach(void)
 {
     struct piano__thread *t = piano__self_thread();
@@ -157,11 +176,8 @@ void piano__thread_detach(void)
     __piano_self = (struct __piano_thread *)&nobody;
     piano__heap_watch(false);
     piano__frame_finish(t, now);
-    forget_levels(t);
-    piano__check(piano__span_is_valid(t));
-    /* Pairs with the acquire of `state` in common/live.c and take.c: the block is complete. */
-    __atomic_store_n(&t->state, PIANO_THREAD_ENDED, __ATOMIC_RELEASE);
-    piano__blocks_give(t);
+    if (end_block(t))
+        piano__blocks_give(t);
     errno = saved;
 }
 
