@@ -379,6 +379,7 @@ void finish(const struct record *r, struct recordings *recordings, struct sample
     if (cpu)
         end_recording(cpu, WIFEXITED(status));
     recordings_find(recordings);
+    recordings_forget_deleted(recordings);
     tally_events(recordings);
     if (r->cpu_inside)
         tally_samples(recordings, w->cpu_ns);

@@ -246,10 +246,19 @@ bool recordings_is_at_work(struct recording *one)
     return !one->over;
 }
 
+static void close_gaps(struct recordings *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->list[i].path)
+            r->list[kept++] = r->list[i];
+    }
+    r->count = kept;
+}
+
 /* Makes room for more children, once half of the places are taken. */
 static void drop_all_ended(struct recordings *r, struct piano__rec_family *family)
 {
-    size_t kept = 0;
     /* Relaxed: counters. */
     if (!family || 2 * __atomic_load_n(&family->count, __ATOMIC_RELAXED) <
                        __atomic_load_n(&family->most, __ATOMIC_RELAXED))
@@ -261,11 +270,17 @@ static void drop_all_ended(struct recordings *r, struct piano__rec_family *famil
         if (is_due)
             (void)drop_ended(r, family, one);
     }
+    close_gaps(r);
+}
+
+void recordings_forget_deleted(struct recordings *r)
+{
+    struct stat st;
     for (size_t i = 0; i < r->count; i++) {
-        if (r->list[i].path)
-            r->list[kept++] = r->list[i];
+        if (lstat(r->list[i].path, &st) != 0 && errno == ENOENT)
+            forget(&r->list[i]);
     }
-    r->count = kept;
+    close_gaps(r);
 }
 
 void recordings_find(struct recordings *r)

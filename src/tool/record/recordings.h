@@ -45,6 +45,8 @@ void recordings_release(struct recordings *r);
 
 /* Looks for new recordings. */
 void recordings_find(struct recordings *r);
+/* Forgets recordings whose files somebody has deleted. */
+void recordings_forget_deleted(struct recordings *r);
 
 /* The path of the newest image of the program; NULL when there is none. */
 const char *recordings_newest(const struct recordings *r);
