@@ -183,6 +183,17 @@ def test_uncorrected(project: Project) -> None:
     assert project.report("--uncorrected").row("f")["self_ns"] == 3000
 
 
+@pytest.mark.parametrize("raw_ns, share", [(1500, "33 %"), (1052, None)])
+def test_the_cost_of_the_probes_is_said(project: Project, raw_ns: int, share: str | None) -> None:
+    """If it is much: 5 % of the time and more."""
+    put_run(project, "1740000000123-77", ndjson(
+        header(["f"]), *[frame(i, [fn(0, 1, 1000, raw_ns=raw_ns)], 2000) for i in range(2)]))
+    said = re.search(r"measuring took (\d+ %) of the time, which is subtracted", project.piano("report").out)
+    assert (said and said[1]) == share
+    assert project.json("report")["run"]["probes_ns"] == 2 * (raw_ns - 1000)
+    assert project.json("report", "--uncorrected")["run"]["probes_ns"] is None
+
+
 def test_threads_table_and_json(project: Project) -> None:
     put_run(project, "1740000000123-77", ndjson(
         header(["main", "job", "start"]),

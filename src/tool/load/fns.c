@@ -356,3 +356,11 @@ int run_frame_functions(const struct run *run, const struct run_frame *frame,
     struct fns_head calls;
     return fns_frame(run, frame, scratch, &calls);
 }
+
+int64_t run_probes(const struct run *run)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < run->fn_count; i++)
+        sum = saturating_add(sum, run->fns[i].sum.probes_ns);
+    return sum > 0 ? sum : 0;
+}

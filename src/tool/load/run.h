@@ -281,6 +281,9 @@ int64_t run_frame_blocked(const struct run_frame *frame);
 /* Sums the time that threads of RUN waited for a CPU, and the wall time this refers to. Returns
  * false if unknown. Ignores threads that were blocked most of the time, unless all were. */
 bool run_busy(const struct run *run, int64_t *runq_ns, int64_t *of_ns);
+
+/* Returns the cost of the probes that was subtracted from self times; 0: the run does not say. */
+int64_t run_probes(const struct run *run);
 /* Whether it is known how long each thread that was measured waited for a CPU. */
 bool run_knows_runq(const struct run *run);
 

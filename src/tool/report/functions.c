@@ -16,7 +16,14 @@
 #include "tool/util/sheet.h"
 #include "tool/util/units.h"
 
-enum { GROUP_LINES = 5, NAME_WIDTH = 8, UNLIMITED = 500, COVERED_PERCENT = 90, HIDDEN_WAITS = 3 };
+enum {
+    GROUP_LINES = 5,
+    NAME_WIDTH = 8,
+    UNLIMITED = 500,
+    COVERED_PERCENT = 90,
+    HIDDEN_WAITS = 3,
+    PROBES_PERCENT = 5
+};
 
 void report_heading(FILE *out, bool colour, const char *text)
 {
@@ -205,6 +212,20 @@ static bool is_shown(const struct table *t, const char *title)
     return false;
 }
 
+/* Says what measuring cost, if it was much, and why it is not less. */
+static void footnote_probes(FILE *out, const struct run *run, bool colour)
+{
+    double self = 0, probes = (double)run_probes(run);
+    for (size_t i = 0; i < run->fn_count; i++)
+        self += run->fns[i].sum.self_ns > 0 ? (double)run->fns[i].sum.self_ns : 0;
+    double percent = probes > 0 ? 100 * probes / (probes + self) : 0;
+    if (percent >= PROBES_PERCENT)
+        report_dim(out, colour,
+                   "measuring took %.0f %% of the time, which is subtracted: functions whose cost "
+                   "varies are timed more often",
+                   percent);
+}
+
 /* Explains the marks and titles used in the printed table. */
 static void footnotes(FILE *out, const struct run *run, const struct table *t,
                       const struct shape *s, bool residue, bool colour)
@@ -365,6 +386,8 @@ int report_functions(FILE *out, const struct run *run, const struct report_optio
         fputs("No instrumented function was called.\n", out);
     else if (err == 0)
         err = report_rows(out, run, rows, count, true, o);
+    if (err == 0)
+        footnote_probes(out, run, o->colour);
     if (err == 0)
         report_footer(out, run, o);
     free(rows);

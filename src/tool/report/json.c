@@ -47,6 +47,7 @@ void report_put_run(struct json_writer *w, const struct run *run)
     json_add_number(w, "format_version", run->format);
     json_add_known(w, "wall_ns", run->wall_ns >= 0, run->wall_ns);
     json_add_flag(w, "corrected", !run->uncorrected);
+    json_add_known(w, "probes_ns", run_probes(run) > 0, run_probes(run));
     if (run->ended || run->by_piano)
         json_add_flag(w, "clean_exit", run->ended);
     else
