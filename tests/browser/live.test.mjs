@@ -57,7 +57,8 @@ async function following(name, work) {
     recorder.kill("SIGTERM");
     await ended;
     server.process.kill("SIGINT");
-    assert.equal((await server.ended).code, 0);
+    const { code, signal, err } = await server.ended;
+    assert.equal(code, 0, `signal ${signal}: ${err}`);
   }
 }
 

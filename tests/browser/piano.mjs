@@ -107,7 +107,7 @@ export class Project {
     const process = spawn(PIANO, ["view", ...words.map(String)], { cwd: this.root, env: { ...this.env, ...env } });
     let err = "";
     process.stderr.on("data", (text) => (err += text));
-    const ended = new Promise((resolve) => process.on("close", (code) => resolve({ code, err })));
+    const ended = new Promise((resolve) => process.on("close", (code, signal) => resolve({ code, signal, err })));
     const url = await new Promise((resolve, reject) => {
       process.stdout.once("data", (text) => resolve(String(text).trim()));
       ended.then(() => reject(new Error(`piano view ended: ${err}`)));

@@ -198,6 +198,12 @@ def test_readings_of_a_running_program_add_up_to_the_report(project: Project, re
     assert top.returncode == 0
 
 
+def milliseconds(text: str) -> float:
+    """Of a time in ms or s; 0 for shorter ones."""
+    found = re.fullmatch(r"([\d.]+)(m?s)", text)
+    return float(found[1]) * (1 if found[2] == "ms" else 1000) if found else 0.0
+
+
 def test_screen_shows_the_known_program(project: Project, program: Path) -> None:
     with screen(project, "--heap=1", "--cpu=500", "--interval", "0.3", "--events", program, 600) as s:
         hot = s.until(lambda s: s.table() and column(s, "CPU").get("burn_hot", "-").endswith("%") and column(s, "CPU"))
@@ -209,8 +215,8 @@ def test_screen_shows_the_known_program(project: Project, program: Path) -> None
         assert "use_block" not in column(s, "Live") or column(s, "Live")["use_block"] == "0B", s
         s.press("f3")
         s.until(lambda s: s.lines[4].startswith("! ") and "more than 10ms" in s.lines[4])
-        longest = s.until(lambda s: s.table() and s.titles()[0] == "Longest" and s.table()[0])
-        assert longest[0].endswith("ms") and float(longest[0][:-2]) >= 150, s
+        # The long turn may still be open when the list is first drawn; on a busy machine turns take seconds.
+        s.until(lambda s: s.table() and s.titles()[0] == "Longest" and milliseconds(s.table()[0][0]) >= 150)
         s.press("enter")
         s.until(lambda s: any("burn_hot" in line for line in s.lines))
         s.press("escape", "4")

@@ -28,7 +28,16 @@ fn waits() -> Option<u64> {
     line.trim().parse().ok()
 }
 
+/// The thread that reads has its name only once it runs.
+fn await_reader() {
+    let is_recorded = piano_tokio::is_loaded();
+    while is_recorded && readers().is_empty() {
+        std::thread::yield_now();
+    }
+}
+
 fn await_readings() {
+    await_reader();
     if let Some(before) = waits() {
         while waits().is_some_and(|now| now < before + READINGS) {
             std::thread::yield_now();
